@@ -423,7 +423,10 @@ class DebugRun:
             error = batch.error = failure
         error = error or self.failures.judge(batch)
         copies = [
-            TensorListCPU([_copied(sample) for sample in values.samples()], values.layout()) for values in outputs
+            TensorListCPU(
+                [_copied(sample) for sample in values.samples()], values.layout(), source_info=values.source_info()
+            )
+            for values in outputs
         ]
         delivered = Delivered.of(batch, tuple(copies), error)
         batch.states = {item.step.name: item.state(False) for item in self.course.sources}

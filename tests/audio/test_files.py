@@ -13,7 +13,7 @@ from audio.made_flac import silence
 
 from pipeflow import fn, types
 from pipeflow.errors import BadData
-from pipeflow.kernels.cpu import audio_flac
+from pipeflow.kernels.cpu import audio_flac, audio_wav
 from pipeflow.tensors import TensorListCPU
 
 RATE = 22050
@@ -350,6 +350,14 @@ def test_truncated_ogg_says_so():
     assert len(pages) > 3
     with pytest.raises(ValueError, match=f"the last page, at byte {pages[-1]}, is not marked as the end"):
         fn.decoders.audio(data[: pages[-1]])
+
+
+def test_how_much_memory_a_header_may_ask_for_at_once():
+    """64 times the file, or 16 MiB."""
+    assert audio_wav.believable(1 << 24, 10)
+    assert not audio_wav.believable((1 << 24) + 1, 10)
+    assert audio_wav.believable(64 << 20, 1 << 20)
+    assert not audio_wav.believable((64 << 20) + 1, 1 << 20)
 
 
 def test_several_ogg_recordings_in_a_row_are_refused():

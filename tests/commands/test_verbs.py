@@ -1,6 +1,7 @@
 """What each verb finds, and how it refuses what it cannot do; in this process."""
 
 import argparse
+import dataclasses
 import io
 import json
 import re
@@ -16,6 +17,7 @@ from test_terminal import SCRIPT
 from pipeflow import commands, fn, pipeline_def
 from pipeflow.commands import every_verb, indexing, screen, target
 from pipeflow.commands.result import Line
+from pipeflow.commands.verbs import bench
 from pipeflow.operators.readers import mxnet
 from pipeflow.pictures import Picture
 from pipeflow.pipeline import Pipeline
@@ -168,6 +170,22 @@ def test_bench_compares_settings(folder, capsys):
     found = facts(capsys, "bench", "train.py:pipe", "-n", "4", "--compare", "threads=1,2")
     assert [(run["value"], run["threads"]) for run in found["runs"]] == [(1, 1), (2, 2)]
     assert found["best"] in (1, 2)
+
+
+def test_the_fastest_setting_is_best_not_the_largest(monkeypatch, folder, capsys):
+    """Of batches of 2, 4 and 8 samples the middle one is measured as the fastest here."""
+
+    def measured(pipe, *rest):
+        rate = {2: 10.0, 4: 30.0, 8: 20.0}[pipe.batch_size]
+        return dataclasses.replace(
+            real(pipe, *rest), laps=np.full(4, pipe.batch_size / rate), samples=4 * pipe.batch_size
+        )
+
+    real = bench.measuring.measured
+    monkeypatch.setattr(bench.measuring, "measured", measured)
+    found = facts(capsys, "bench", "train.py:pipe", "-n", "4", "--compare", "batch=2,4,8")
+    assert found["best"] == 4
+    assert [round(run["samples_per_second"], 6) for run in found["runs"]] == [10, 30, 20]
 
 
 def test_the_report_is_one_page_that_needs_nothing_else(folder, capsys):

@@ -4,12 +4,15 @@ The functions under test are written as users write them, not as a linter would 
 """
 
 import functools
+import re
 
 import numpy as np
 import pytest
 from conditional_harness import B, agree, batch, data, operators, pipeline, pyfn
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import do_not_convert, fn, pipeline_def, types
+from pipeflow.autograph_guard import why_not_converted
+from pipeflow.errors import CAST, RESHAPE
 
 
 def test_the_middle_of_a_chained_comparison_is_asked_for_once():
@@ -243,6 +246,28 @@ def test_only_an_error_in_a_branch_is_explained_by_branches():
         assert any("both branches of a condition" in note for note in notes) is explained
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "advice"),
+    [
+        (np.int32(1), np.float32(1), CAST),
+        (np.int32([1]), np.int32(1), RESHAPE),
+        (np.int32([1]), np.float32(1), RESHAPE),
+    ],
+)
+def test_what_to_write_is_a_cast_only_where_the_axes_agree(one, other, advice):
+    """Sides whose types are known only when the batch is there."""
+
+    def f(i):
+        if i < 3:
+            r = pyfn(i, function=lambda x: one)
+        else:
+            r = pyfn(i, function=lambda x: other)
+        return r
+
+    with pytest.raises(RuntimeError, match=re.escape(advice)):
+        batch(f)
+
+
 def test_two_returned_values_that_do_not_merge_are_named():
     """A missing return is the reason only where one path returns nothing."""
 
@@ -263,3 +288,22 @@ def test_two_returned_values_that_do_not_merge_are_named():
 
     with pytest.raises(RuntimeError, match="some samples return a value and others return nothing"):
         batch(g)
+
+
+def test_why_a_callable_runs_as_written():
+    """A marked function, a marked object, one in a partial; a plain function is converted."""
+
+    @do_not_convert
+    def marked(x):
+        return x
+
+    @do_not_convert
+    class Marked:
+        def __call__(self, x):
+            return x
+
+    reason = "it is marked @do_not_convert"
+    assert why_not_converted(marked) == reason
+    assert why_not_converted(functools.partial(marked, 1)) == reason
+    assert why_not_converted(Marked()) == reason
+    assert why_not_converted(lambda x: x) is None

@@ -106,3 +106,12 @@ def test_an_own_parameter_takes_the_place_of_a_shared_one():
         assert op(extent=1).tolist() == [0, 0]
     finally:
         del registry["declared_here"]
+
+
+def test_examples_of_an_alias_call_it_by_its_own_name():
+    """Two names of one operator have the same examples, each with its name."""
+    aliases = {name: op for name, op in registry.items() if name.startswith("experimental.")}
+    assert len(aliases) > 5
+    for name, op in aliases.items():
+        assert op.examples
+        assert all(f"fn.{name}(" in text for text in op.examples)

@@ -5,7 +5,8 @@ import pytest
 
 import pipeflow.ops as ops
 from pipeflow import DataNode, Pipeline, fn, math, pipeline_def, types
-from pipeflow.declare import UNKNOWN, UnknownValue
+from pipeflow.declare import UNKNOWN, UnknownValue, input_set_size
+from pipeflow.declare.registration import _holds_node
 from pipeflow.errors import InvalidState
 
 SMALL = {"batch_size": 3, "num_threads": 1}
@@ -94,6 +95,15 @@ def test_operator_objects_and_input_sets_work_outside():
     np.testing.assert_array_equal(one, two)
     flipped = ops.Flip(horizontal=1)([images, images])
     np.testing.assert_array_equal(run(*flipped)[0][0, 0, :, 0], [5, 4, 3, 2, 1, 0])
+
+
+def test_what_holds_nodes():
+    """A list of nodes only is an input set; a list with anything else is data. Dictionaries hold the nodes of their values."""
+    x = fn.external_source(lambda: [np.zeros(2)])
+    assert [input_set_size(inputs) for inputs in ([[x, x]], [[x, 1]], [x], [[]], [(x,), 3])] == [2, 0, 0, 0, 1]
+    held = [{"a": 1, "b": x}, [1, (x,)], x, {"a": [x]}]
+    assert all(map(_holds_node, held))
+    assert not any(map(_holds_node, [{"a": 1}, [1, (2,)], 3, {}, "x"]))
 
 
 def test_only_what_the_outputs_read_is_part_of_the_pipeline():

@@ -10,6 +10,7 @@ import pytest
 from pipeflow import types
 from pipeflow.backends.cpu import SMALL, Arena, HeapPool, size_class
 from pipeflow.tensors import Collector, TensorCPU, TensorListCPU, slab_size
+from pipeflow.tensors.traced import Traced, reshaped
 
 DENSE = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
 
@@ -389,3 +390,11 @@ def test_a_sufficient_hint_needs_one_slab():
     samples = [np.zeros(n, np.float32) for n in (25, 1, 25, 13)]
     Collector(4, take, 100).gather(samples)
     assert taken == [slab_size(4, 100)]
+
+
+def test_a_view_of_a_differentiable_result_is_reshaped_as_a_plain_array():
+    """Only what has a history keeps it in another shape."""
+    view = np.arange(4.0).view(Traced)
+    found = reshaped(view, [2, 2])
+    assert found.tolist() == [[0, 1], [2, 3]]
+    assert reshaped(np.arange(4.0), [4, 1]).shape == (4, 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, types
 from pipeflow.tensors import TensorListCPU
 
 F = np.float32
@@ -261,6 +261,22 @@ def test_windows_in_space():
     ratios = [0.5, 2.0, 1.0, 1.0, 0.5, 2.0]
     _, extents, _ = fn.random_bbox_crop(boxes, scaling=[0.4, 0.6], aspect_ratio=ratios, allow_no_crop=False, key=1)
     assert abs(extents[0] - extents[2]) < 1e-6
+
+
+@pytest.mark.parametrize(("axes", "known"), [(4, 2), (6, 3), (None, None)])
+def test_a_window_has_half_as_many_numbers_as_a_box(axes, known):
+    """If boxes are constants, the place and the size of the window are known before any batch."""
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        if axes is None:
+            boxes = fn.external_source(lambda: [np.zeros((1, 4), np.float32)], ndim=2)
+        else:
+            boxes = types.Constant(np.tile(np.float32([0.1] * (axes // 2) + [0.9] * (axes // 2)), (3, 1)))
+        return fn.random_bbox_crop(boxes, bbox_layout="xyzXYZ" if axes == 6 else "xyXY")[:2]
+
+    for node in define().graph.outputs:
+        assert define().graph.nodes[node.node].specs[node.index].shape == (known,)
 
 
 def test_no_boxes_and_impossible_windows_end():

@@ -80,6 +80,17 @@ def test_clouds(roughness):
     np.testing.assert_allclose(fn.plasma.brightness(FLOATS, intensity=0.4, **arguments), expected, atol=1e-5)
 
 
+def test_any_number_of_channels_gets_the_same_light():
+    """All channels of a pixel are scaled alike, whether there are three of them or not."""
+    gray = np.ascontiguousarray(IMAGE[..., :1])
+    three = np.asarray(fn.weather.fog(np.repeat(gray, 3, axis=2), density=0.5, key=3))
+    for channels in (1, 2, 4):
+        found = fn.weather.fog(np.repeat(gray, channels, axis=2), density=0.5, key=3)
+        assert found.shape[2] == channels
+        for channel in range(channels):
+            np.testing.assert_array_equal(found[..., channel], three[..., 0])
+
+
 def test_fog():
     """White, by the cloud: never thinner than the variation says."""
     p = cloud(key_of(4), 0.4, 23, 31)[..., None]

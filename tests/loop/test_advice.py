@@ -198,6 +198,8 @@ class TestRules:
         (advice,) = advise(run)
         assert advice.kind == "prefetch_large"
         assert advice.figures == {"depth": 8, "ready": 6, "enough": 3}
+        (advice,) = advise(figures(function(0.016), waited=0.001, depth=8, ready=8))
+        assert advice.figures["enough"] == 2  # one batch is used while another is made
 
     def test_synchronous_runs(self):
         """Made while the loop waits, 20 + 20 ms; made ahead 20 ms. A differentiable pipeline has no choice."""

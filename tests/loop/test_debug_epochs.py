@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from loop.loops import read_numbers, values
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, types
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import InvalidState
 from pipeflow.plugin.numpy import GenericIterator
@@ -168,3 +168,21 @@ def test_a_checkpoint_is_not_ignored():
     compiled, _ = both(lambda: read_numbers(10), enable_checkpointing=True)
     with pytest.raises(InvalidState, match="the checkpoint cannot be loaded: a debug pipeline"):
         both(lambda: read_numbers(10), checkpoint=compiled.checkpoint())[1].build()
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_is_made_of_a_file_says_so(tmp_path, debug):
+    """The source of a sample is that of the data it was made of, and of two readers the first."""
+    for index in range(4):
+        np.save(tmp_path / f"{index}.npy", np.full(2, index, np.int32))
+
+    def define():
+        x = fn.readers.numpy(file_root=str(tmp_path), file_filter="*.npy")
+        y = fn.readers.numpy(file_root=str(tmp_path), file_filter="[23].npy")
+        return fn.cast(x, dtype=types.FLOAT), fn.cast(x + y, dtype=types.FLOAT), y
+
+    pipe = pipeline_def(define, batch_size=2, num_threads=1, debug=debug)()
+    for names in (["0.npy", "1.npy"], ["2.npy", "3.npy"]):
+        one, both, second = pipe.run()
+        for batch, expected in ((one, names), (both, names), (second, ["2.npy", "3.npy"])):
+            assert [info.rpartition("/")[2] for info in batch.source_info()] == expected

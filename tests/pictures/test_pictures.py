@@ -1,6 +1,7 @@
 """What is shown of batches, arrays and pipelines: the pixels, the words above them, and nothing stretched or invented."""
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,14 @@ def test_every_kind_of_data_has_its_form():
     fixed = {"sound": (300, 180), "spectrum": (300, 150), "text": (220, 120), "file": (200, 150), "values": (220, 110)}
     for kind, size in fixed.items():
         assert tiles.shape_of(SimpleNamespace(kind=kind), None) == size
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_a_picture_without_objects_stays_as_it_is(dtype):
+    """No masks at all are no error."""
+    image = quarters()
+    assert (marks.masked(image, np.zeros((0, 16, 24), dtype)) == image).all()
+    assert (marks.masked(image, np.zeros((16, 24), dtype)) == image).all()
 
 
 def test_pixels_stay_square():
@@ -274,6 +283,9 @@ def test_a_notebook_gets_graph_settings_thumbnails_and_values():
     assert "1 not finite" in TensorListCPU([np.array([np.nan, 1])])._repr_html_()
     assert "FLOAT" in angles._repr_html_()
     assert "python_function" in pipe.plan._repr_html_()
+    heading, table = pipe.plan._repr_html_().split("<table", 1)
+    assert re.search(r">Plan, \d+ stages?, \d+ steps?</b>", heading)
+    assert table.count("<th ") == 4
     assert len(repr(pipe.plan).splitlines()) == 1
 
 

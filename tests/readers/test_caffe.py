@@ -208,6 +208,7 @@ def test_damaged_datums(tmp_path, value, message_):
         ([PICTURE, integers(1), floats(1, 2)], {"label_type": 3}, "2 weights for 1 label"),
         ([tensor(3, f5=b"abc"), integers(1)], {}, "the image must be one string, or bytes with three extents"),
         ([PICTURE, integers(2**40)], {}, "a number is not one of 32 bits"),
+        ([PICTURE, integers(1, 2**31)], {"label_type": 1, "num_labels": 7}, "a number is not one of 32 bits"),
         ([PICTURE, tensor(2, f4=b"\xff")], {}, "damaged TensorProtos"),
     ],
 )

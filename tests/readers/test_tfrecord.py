@@ -247,3 +247,12 @@ def test_wrong_arguments_say_what_is_wanted(make, error, message):
     """Features and paths are checked when they are given."""
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(("number", "dtype"), [(2, np.float32), (3, np.int64)])
+def test_a_list_without_numbers_has_its_type(tmp_path, number, dtype):
+    """An empty FloatList is floats, an empty Int64List integers."""
+    entry = records.field(1, b"n") + records.field(2, records.field(number, b""))
+    kind = {2: tfrecord.float32, 3: tfrecord.int64}[number]
+    (found,) = fetch_one(tmp_path, records.field(1, records.field(1, entry)), {"n": VarLenFeature(kind, 0)})
+    assert (found.dtype, found.shape) == (dtype, (0,))
