@@ -15,7 +15,7 @@ help:
 	@echo "make test-faults    300 jobs killed at random, interrupts at every line, 1,000 programs with failing samples (an hour)"
 	@echo "make lint           ruff and mypy"
 	@echo "make types          pyright over a user's program: what completion knows after a dot"
-	@echo "make docs           regenerate stubs, operator pages, the support table and the gallery, then run every code block"
+	@echo "make docs           regenerate stubs, operator pages, the support table and the gallery, run every code block, make the site"
 	@echo "make site           the documentation as a site with search, in build/site"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
@@ -60,8 +60,9 @@ CUDA ?= 13
 .venvs/types/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e . "pyright[nodejs]==1.1.414"
 
-.venvs/site/.ready: tools/environment.sh
-	@$(ENVIRONMENT) "$(PYTHON)" sphinx==9.0.4 myst-parser==5.2.0 pydata-sphinx-theme==0.24.0 sphinx-copybutton==0.5.2
+.venvs/site/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,parquet,processes,progress]" sphinx==9.0.4 myst-nb==1.4.0 \
+	    pydata-sphinx-theme==0.24.0 sphinx-design==0.8.0 sphinx-copybutton==0.5.2
 
 .venvs/bench/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
@@ -104,6 +105,7 @@ docs: .venvs/test/.ready
 	.venvs/test/bin/python tools/generate_docs.py
 	.venvs/test/bin/python examples/augmentation_gallery.py --output docs/images/gallery.jpg
 	.venvs/test/bin/python -m pytest tests/test_docs.py
+	$(MAKE) site
 
 site: .venvs/site/.ready
 	.venvs/site/bin/python tools/build_site.py

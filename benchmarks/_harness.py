@@ -8,6 +8,8 @@ medians over the repetitions. A side that is not installed is named as missing a
 
 from __future__ import annotations
 
+import ast
+import datetime
 import json
 import os
 import platform
@@ -16,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -33,6 +36,13 @@ ONE_THREAD_EACH = {
     "OPENCV_FOR_THREADS_NUM": "1",
     "TF_NUM_INTRAOP_THREADS": "1",
 }
+
+# The packages whose versions are recorded with the figures, for every side that has them.
+PACKAGES = (
+    "pipeflow-data", "numpy", "numba", "opencv-python-headless", "pillow", "simplejpeg", "soundfile", "nvidia-dali-cuda120",
+    "torch", "torchvision", "albumentations", "kornia", "tensorflow-cpu", "spdl", "ray", "scipy", "soxr", "cupy-cuda13x",
+)  # fmt: skip
+VERSIONS: dict[str, dict[str, str]] = {}  # of each side that was measured
 
 Measures = dict[str, float]
 Prepare = Callable[[str], Callable[[], Measures]]
@@ -71,7 +81,7 @@ class Worker:
             env=environment,
             text=True,
         )
-        self.ask({"settings": settings})
+        VERSIONS[side.name] = self.ask({"settings": settings})
 
     def ask(self, message: dict[str, Any]) -> Any:
         assert self.process.stdin is not None
@@ -99,6 +109,7 @@ def serve(side: Side, settings: dict[str, Any]) -> None:
         answer: Any = None
         if "settings" in message:
             settings.update(message["settings"])
+            answer = versions()
         elif "case" in message:
             repetition = None  # the pipelines of the last case end before the next ones are built
             repetition = side.prepare(message["case"])
@@ -108,6 +119,17 @@ def serve(side: Side, settings: dict[str, Any]) -> None:
             answer = repetition()
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def versions() -> dict[str, str]:
+    """The versions of this process's packages."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def machine() -> dict[str, Any]:
@@ -224,13 +246,22 @@ def save(name: str, reading: dict[str, Any], results: object, targets: Sequence[
     """Writes benchmarks/results/NAME.json."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
+        "question": question(name),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": reading,
+        "versions": VERSIONS or {"pipeflow": versions()},
         "results": results,
         "targets": [{"what": t.what, "reached": t.reached, "limit": t.limit, "met": t.met} for t in targets],
     }
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(content, indent=1))
     print(f"\nwritten: {path.relative_to(ROOT)}")
+
+
+def question(name: str) -> str:
+    """The question of a benchmark: the first sentence of its file."""
+    words = ast.get_docstring(ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))) or name
+    return words.partition("\n\n")[0].replace("\n", " ")
 
 
 def start(sides: Sequence[Side], settings: dict[str, Any]) -> bool:

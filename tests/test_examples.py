@@ -30,9 +30,27 @@ def test_python_functions_draws_its_picture(tmp_path):
     """The contact sheet has the pictures above and below them what became of each, which differs."""
     printed = run("python_functions.py", "--batches", 1, "--picture", tmp_path / "sheet.png", folder=tmp_path)
     assert printed.count("images/s") == 2
+    assert re.search(r"^threads (win|do not win here)", printed, re.M)
     before, after = np.split(cv2.imread(str(tmp_path / "sheet.png")), 2)
     assert before.shape == (112, 8 * 112, 3)
     assert np.abs(before.astype(int) - after).mean() > 5
+
+
+@pytest.mark.parametrize(
+    ("gain", "used", "words"),
+    [
+        (1.8, 1.9, "threads win, 1.80 times: OpenCV and NumPy let go of the interpreter's lock"),
+        (1.0, 1.0, "they got 1.0 of 2 processors, because other programs are at work"),
+        (1.0, 1.9, "although 1.9 processors worked"),
+    ],
+)
+def test_python_functions_explains_its_figures(monkeypatch, gain, used, words):
+    """Threads win, or there is a reason that fits the processors that were used."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    spec = importlib.util.spec_from_file_location("python_functions", EXAMPLES / "python_functions.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert words in module.reason(gain, used)
 
 
 def test_image_train_learns(tmp_path):

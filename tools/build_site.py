@@ -1,16 +1,21 @@
-"""Builds the documentation site from the Markdown pages of the repository, into build/site.
+"""Builds the documentation site with Sphinx and MyST-NB from the Markdown pages of the repository, into build/site.
 
-The pages keep their text and their folders, so that their links still work. This script adds the list of contents (from
-docs/README.md), a page for each example with its code, and pages for other code that pages link to. The tests run the code
-blocks. A link to a page that does not exist is an error.
+The pages are plain Markdown. This script copies them with their folders, makes cells of their Python blocks, and adds what
+is generated: the contents (from docs/README.md), the gallery, and pages with the code, output and picture of each example.
+MyST-NB runs all cells; an error in one, a failing example, or a link to a page that does not exist is an error of the build.
+Nothing is taken from the network.
 """
 
 import ast
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import operator_gallery as gallery
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "build" / "site"
@@ -19,7 +24,12 @@ project = "pipeflow"
 author = "the authors of pipeflow"
 version = release = "{version}"
 root_doc = "README"
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton"]
+nb_execution_mode = "force"
+nb_execution_show_tb = True
+nb_execution_in_temp = True
+nb_execution_timeout = 600
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 5
 html_theme = "pydata_sphinx_theme"
 html_title = "pipeflow {version}"
@@ -38,20 +48,30 @@ STYLE = """.bd-sidebar-primary h3 { display: none }
 .bd-sidebar-primary .caption { font-weight: 600; margin-bottom: .2rem }
 .bd-page-width, .bd-main .bd-content .bd-article-container { max-width: 100rem }
 """
+# A block of Python with the mark before it, and the output after it that a test compares.
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>no-run|raises): [^>]*-->\n+)?^```python\n(?P<code>.*?)^```\n(?:```output\n.*?^```\n)?",
+    re.M | re.S,
+)
+NEEDS = re.compile(r"\A<!-- needs: \w+ -->")  # a page that is run with the tests of the adapters
+NOTEBOOK = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
+# What examples are given here, so that each ends in a minute.
+SHORT = {"image_train": ["--epochs", "2", "--files", "600"], "audio_mel": ["--steps", "60"]}
+PICTURE = ("--picture", "--output")
 SECTION = re.compile(r"^## (.+)$", re.M)
 ENTRY = re.compile(r"^- \[[^\]]+\]\(([^)#]+\.md)\)", re.M)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def assemble(source: Path) -> None:
-    """Writes the pages from which the site is built."""
+def assemble(source: Path, ran: "dict[str, Ran] | None" = None) -> None:
+    """Writes the pages from which the site is built; `ran` has the outputs of the examples."""
     for page in [file for pattern in PAGES for file in ROOT.glob(pattern)]:
         write(source / page.relative_to(ROOT), site_text(page.read_text(encoding="utf-8")))
     shutil.copytree(ROOT / "docs" / "images", source / "docs" / "images", dirs_exist_ok=True)
     shutil.copy(ROOT / "docs" / "llms.txt", source / "docs" / "llms.txt")
     examples = sorted((ROOT / "examples").glob("*.py"))
     for code in examples:
-        write(source / code.relative_to(ROOT).with_suffix(".md"), code_page(code))
+        write(source / code.relative_to(ROOT).with_suffix(".md"), code_page(code, (ran or {}).get(code.stem)))
     for name in linked_code(source):
         write((source / name).with_suffix(".md"), ORPHAN + code_page(ROOT / name))
     write(source / "examples" / "README.md", "# Examples\n\n" + contents([path.stem for path in examples]))
@@ -79,8 +99,45 @@ def assemble(source: Path) -> None:
 
 def site_text(text: str) -> str:
     """A page in which links to code are replaced by links to the pages that show this code."""
+    if not NEEDS.match(text):
+        cells = BLOCK.sub(cell, text)
+        text = cells if cells == text or "{code-cell}" not in cells else NOTEBOOK + cells
     text = re.sub(r"```output", "```text", text)
     return LINK.sub(lambda found: f"]({shown(found[1])})", text)
+
+
+def cell(found: "re.Match[str]") -> str:
+    """A block as a cell that is run; its output comes from the run."""
+    if found["mark"] == "no-run":
+        return found[0]
+    tags = ":tags: [raises-exception]\n" if found["mark"] == "raises" else ""
+    return f"```{{code-cell}} python\n{tags}{found['code']}```\n"
+
+
+class Ran(NamedTuple):
+    """What an example printed, and the pictures that it made."""
+
+    command: str
+    text: str
+    pictures: list[Path]
+
+
+def run_example(path: Path, folder: Path) -> Ran:
+    """Runs an example; one that lacks a library says so, and any other error ends the build."""
+    arguments = list(SHORT.get(path.stem, []))
+    code = path.read_text(encoding="utf-8")
+    shown_as = " ".join(["python", f"examples/{path.name}", *arguments])
+    wanted = next((name for name in PICTURE if f'"{name}"' in code), None)
+    folder.mkdir(parents=True, exist_ok=True)
+    if wanted is not None:
+        many = '"output")' in code
+        arguments += [wanted, str(folder if many else folder / f"{path.stem}.png")]
+    command = [sys.executable, str(path), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode and not done.stderr.startswith("this example needs"):
+        raise SystemExit(f"{path} failed:\n{done.stderr}")
+    return Ran(shown_as, (done.stdout or done.stderr).replace(f"{folder}/", ""), sorted(folder.glob("*.png")))
 
 
 def shown(link: str) -> str:
@@ -101,13 +158,17 @@ def linked_code(source: Path) -> list[str]:
     return sorted(found)
 
 
-def code_page(path: Path) -> str:
-    """A page for a file of code: its first words, its picture if it has one, and the code."""
+def code_page(path: Path, ran: "Ran | None" = None) -> str:
+    """A page for a file of code: its first words, its picture and output if it has them, and the code."""
     text = path.read_text(encoding="utf-8")
     words = ast.get_docstring(ast.parse(text)) or ""
     picture = next((ROOT / "docs" / "images").glob(f"{path.stem}.*"), None)
     image = f"![What {path.name} makes](../docs/images/{picture.name})\n\n" if picture else ""
-    return f"# {path.name}\n\n{words}\n\n{image}```python\n{text}```\n"
+    if ran is None:
+        return f"# {path.name}\n\n{words}\n\n{image}```python\n{text}```\n"
+    pictures = "".join(f"![What {path.name} makes](pictures/{path.stem}/{made.name})\n\n" for made in ran.pictures)
+    output = f"```text\n$ {ran.command}\n{ran.text}```\n\n"
+    return f"# {path.name}\n\n{words}\n\n{output}{pictures or image}```python\n{text}```\n"
 
 
 def contents(pages: list[str], head: str = "", hidden: bool = False) -> str:
@@ -128,12 +189,17 @@ def write(path: Path, text: str) -> None:
 def main() -> int:
     source = TARGET / "source"
     shutil.rmtree(TARGET, ignore_errors=True)
-    assemble(source)
+    pictures = source / "examples" / "pictures"
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    assemble(source, {path.stem: run_example(path, pictures / path.stem) for path in examples})
+    append(source / "docs" / "gallery.md", gallery.cards(source / "docs" / "gallery"))
     version = re.search(r'^VERSION = "(.+)"', (ROOT / "pipeflow" / "version.py").read_text(encoding="utf-8"), re.M)
     write(source / "static" / "site.css", STYLE)
     write(source / "conf.py", SETTINGS.format(version=version[1] if version else ""))
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(source), str(TARGET / "html")]
-    status = subprocess.run(command, check=False).returncode
+    # The pages of the operators use tools/example_data.py.
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tools'}", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", str(source), str(TARGET / "html")]
+    status = subprocess.run(command, env=environment, check=False).returncode
     print(f"the site is {TARGET / 'html' / 'README.html'}" if status == 0 else "the site has the errors above")
     return status
 

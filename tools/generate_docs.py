@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import benchmark_pages
 import example_data
 
 from pipeflow import dali_names, declare, fn, porting, types
@@ -234,6 +235,8 @@ def pages() -> dict[str, str]:
     written = {f"operators/{name}.md": page(name, operators) for name, operators in subjects.items()}
     whole = {
         "operators/README.md": index(subjects),
+        "benchmarks.md": benchmark_pages.page(),
+        "case-studies.md": benchmark_pages.studies(),
         "support.md": support(),
         "files.md": tree(),
         "dali-names.md": names(),

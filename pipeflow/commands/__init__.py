@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parser.parse_args(words[1:])
     except SystemExit as ended:
         return int(ended.code or 0)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")  # the result comes first
     return _run(verb, module, given)
 
 
