@@ -19,7 +19,7 @@ help:
 	@echo "make site           the documentation as a site with search, in build/site"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
-	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow and Ray, for real"
+	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow, Ray and the libraries of image formats, for real"
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
 	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU (SHARE=1 ARCHITECTURES=all: every test)"
 	@echo "make first-gpu-run  what works on a GPU, what is wrong and what it costs, in nine minutes (CUDA=12 or 13, default 13)"
@@ -44,7 +44,8 @@ SETUP = setup.cfg pyproject.toml tools/environment.sh
 TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu
 
 .venvs/adapters/.ready: $(SETUP)
-	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0+cpu keras lightning datasets opentelemetry-sdk
+	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax,formats]" torch==2.13.0+cpu keras lightning datasets \
+	    opentelemetry-sdk nibabel
 
 # Keras with TensorFlow, apart from the others: it brings its own versions of what they need.
 .venvs/keras/.ready: $(SETUP)
@@ -157,6 +158,11 @@ FUZZ_FOLDER ?= fuzz-run
 .PHONY: fuzz-files
 fuzz-files: .venvs/test/.ready
 	PYTHONPATH=tests:. .venvs/test/bin/python -m fuzz --mutants $(MUTANTS) --folder $(FUZZ_FOLDER)
+
+# The same with the formats that need libraries of their own.
+.PHONY: fuzz-formats
+fuzz-formats: .venvs/adapters/.ready
+	PYTHONPATH=tests:. .venvs/adapters/bin/python -m fuzz --mutants $(MUTANTS) --folder $(FUZZ_FOLDER)-formats
 
 fuzz: fuzz-files
 	.venvs/test/bin/python -m pytest -m fuzz --mutants=$$(( $(MUTANTS) / 100 )) --timeout=3600 $(TESTS)

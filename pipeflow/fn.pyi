@@ -3971,6 +3971,70 @@ class decoders:
             dtype: type of the result; default: that of the file
         """
 
+    @staticmethod
+    def volume(
+        data: Data,
+        /,
+        *,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        rescale: bool | Literal[0, 1] | None = True,
+        max_pixels: int | None = None,
+        max_bytes: int | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Decodes DICOM and NIfTI files; the output has the layout DHWC.
+
+        Arguments:
+            dtype: type of the result; values are rounded and limited to its range, not scaled to it
+            rescale: multiply by the slope of the file and add its intercept, which gives Hounsfield units for CT; False: as stored
+            max_pixels: maximum number of voxels; default: 134217728, and fewer for a file of a few kilobytes
+            max_bytes: maximum number of bytes of a decoded volume; default: 2 GiB
+        """
+
+    @staticmethod
+    def volume_crop(
+        data: Data,
+        /,
+        *,
+        crop: float | Sequence[float] | DataNode | None = None,
+        crop_h: float | DataNode | None = 0.0,
+        crop_w: float | DataNode | None = 0.0,
+        crop_d: float | DataNode | None = 0.0,
+        crop_pos_x: float | DataNode | None = 0.5,
+        crop_pos_y: float | DataNode | None = 0.5,
+        crop_pos_z: float | DataNode | None = 0.5,
+        rounding: str | None = 'round',
+        dtype: DTypeLike | DALIDataType | None = ...,
+        rescale: bool | Literal[0, 1] | None = True,
+        max_pixels: int | None = None,
+        max_bytes: int | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Decodes a window of each volume, given as in ``fn.crop``; frames of DICOM outside of it are not decoded.
+
+        Arguments:
+            crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
+            crop_h: height of the window; 0: the whole height
+            crop_w: width of the window; 0: the whole width
+            crop_d: depth of the window in a volume; 0: the whole depth
+            crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+            crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+            crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+            rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
+            dtype: type of the result; values are rounded and limited to its range, not scaled to it
+            rescale: multiply by the slope of the file and add its intercept, which gives Hounsfield units for CT; False: as stored
+            max_pixels: maximum number of voxels; default: 134217728, and fewer for a file of a few kilobytes
+            max_bytes: maximum number of bytes of a decoded volume; default: 2 GiB
+        """
+
 class distortions:
     @staticmethod
     def elastic(

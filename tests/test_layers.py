@@ -101,6 +101,10 @@ THIRD_PARTY = {
     "soundfile": ("pipeflow/kernels/cpu/",),
     "soxr": ("pipeflow/kernels/cpu/",),
     "scipy": ("pipeflow/kernels/cpu/",),
+    "imagecodecs": ("pipeflow/kernels/cpu/with_imagecodecs.py",),
+    "pillow_heif": ("pipeflow/kernels/cpu/with_heif.py",),
+    "OpenEXR": ("pipeflow/kernels/cpu/with_openexr.py",),
+    "pydicom": ("pipeflow/kernels/cpu/with_pydicom.py",),
     "cloudpickle": ("pipeflow/saving/functions.py",),
     "tqdm": (),
 }

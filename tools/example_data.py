@@ -6,6 +6,7 @@
 
 import io
 import os
+import struct
 import wave
 
 import numpy as np
@@ -79,9 +80,22 @@ def lz4_bytes() -> np.ndarray:
     return np.frombuffer(bytes([0xF0, len(body) - 15]) + body, np.uint8)
 
 
+def nifti_bytes() -> np.ndarray:
+    """The first channel of the volume as a NIfTI file."""
+    head = bytearray(352)
+    numbers = volume[..., 0]
+    struct.pack_into("<i", head, 0, 348)
+    struct.pack_into("<8h", head, 40, 3, *numbers.shape[::-1], 1, 1, 1, 1)
+    struct.pack_into("<2h", head, 70, 2, 8)
+    struct.pack_into("<3f", head, 108, 352.0, 1.0, 0.0)
+    head[344:348] = b"n+1\0"
+    return np.frombuffer(bytes(head) + numbers.tobytes(), np.uint8)
+
+
 compressed = lz4_bytes()
 encoded_sound = wav_bytes()
 encoded_image = bmp_bytes()
+encoded_volume = nifti_bytes()
 encoded_array = npy_bytes()
 path = np.frombuffer(os.fsencode(__file__), np.uint8)
 

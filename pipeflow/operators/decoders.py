@@ -1,7 +1,7 @@
 """Image decoders: bytes of an image file to an array of height x width x channels.
 
-The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF. The decoders of windows
-are in `decoders_cropped.py`.
+The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000, the first frame of a GIF, AVIF, HEIF, JPEG XL and EXR. The decoders
+of windows are in `decoders_cropped.py`, those of volumes in `decoders_volumes.py`.
 """
 
 from functools import cache
@@ -16,8 +16,9 @@ from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.files import read_file
 from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype, saturate
 
-PAGE = """The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF.
-[Decoders](../decoders.md) lists the supported files and the decoder of each.
+PAGE = """The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF, and AVIF, HEIF, JPEG XL and EXR
+with a library for each. [Decoders](../decoders.md) and [More formats](../formats.md) list the supported files and the decoder of
+each.
 """
 
 

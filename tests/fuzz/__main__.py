@@ -24,7 +24,7 @@ import numpy as np
 PATIENCE = 30.0  # seconds that a mutant may take
 # Kinds whose mutator has their name.
 STRUCTURAL = ("jpeg", "png", "bmp", "pnm", "tiff", "gif", "jp2", "flac", "ogg", "aiff", "tar", "lmdb", "fits",
-              "recordio", "journal")  # fmt: skip
+              "recordio", "journal", "nifti")  # fmt: skip
 _STATE = struct.Struct("<qd")  # the mutant that is being tried, and since when
 
 

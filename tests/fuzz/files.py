@@ -1,5 +1,7 @@
 """Files to begin with: for each kind, whole ones of every flavour, made here."""
 
+import gzip
+import importlib.util
 import io
 import json
 import struct
@@ -9,6 +11,7 @@ import numpy as np
 import soundfile
 from audio.made_flac import flac
 from decoders.made import bmp
+from decoders.made_nifti import nifti
 from decoders.pictures import GRAY, JPEG, LOSSLESS, RGB, exif, pillow
 from decoders.zoo import ZOO
 from PIL import Image
@@ -185,4 +188,19 @@ def _texts():
     }
 
 
-FILES = {**_images(), **_sounds(), **_containers(), **_texts()}
+def _volumes():
+    values = np.random.default_rng(4).integers(0, 200, (6, 5, 4))
+    made = [nifti(values.astype(kind), slope=2.0) for kind in ("u1", "<i2", "<f4")]
+    made.append(nifti(values.astype("f8"), version=2, order=">"))
+    return {"nifti": [*made, *map(gzip.compress, made)]}
+
+
+def _by_libraries():
+    """Files of formats whose libraries need not be installed, if all of them are."""
+    wanted = ("imagecodecs", "pillow_heif", "OpenEXR", "pydicom")
+    if not all(map(importlib.util.find_spec, wanted)):
+        return {}
+    return importlib.import_module("decoders.library_formats").files()
+
+
+FILES = {**_images(), **_sounds(), **_containers(), **_texts(), **_volumes(), **_by_libraries()}

@@ -4,6 +4,7 @@ A mutator takes the bytes, or the parts they were taken apart into, and a genera
 with lengths and checksums that are right, so that the damage gets behind them.
 """
 
+import gzip
 import json
 import re
 import struct
@@ -440,6 +441,19 @@ def lmdb(data, rng):
             size, "little"
         )
     return bytes(data[: len(data) // 512 * 512]) if rng.random() < 0.8 else blind(bytes(data), rng)
+
+
+def nifti(data, rng):
+    """Numbers of the header, under gzip too."""
+    packed = data[:2] == b"\x1f\x8b"
+    data = bytearray(gzip.decompress(data) if packed else data)
+    first = ((0, "<i"), (40, "<hhhhhhhh"), (70, "<hh"), (108, "<III"))
+    second = ((0, ">i"), (12, ">hh"), (16, ">qqqqqqqq"), (168, ">qQQ"))
+    place, layout = pick(rng, first if data[0] else second)  # the second has its high bytes first
+    size = struct.calcsize(layout)
+    data[place : place + size] = fields(bytes(data[place : place + size]), rng, layout)
+    made = bytes(data) if rng.random() < 0.7 else blind(bytes(data), rng)
+    return gzip.compress(made) if packed else made
 
 
 def fits(data, rng):

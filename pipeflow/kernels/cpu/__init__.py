@@ -15,6 +15,10 @@ LIBRARIES = {
     "soundfile": "soundfile",
     "soxr": "soxr",
     "scipy": "scipy",
+    "imagecodecs": "imagecodecs",
+    "pillow_heif": "pillow-heif",
+    "OpenEXR": "openexr",
+    "pydicom": "pydicom",
 }
 
 

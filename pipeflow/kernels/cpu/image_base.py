@@ -60,3 +60,32 @@ def exif_orientation(exif: memoryview) -> int:
     except StructError:
         pass
     return 1
+
+
+class Bits:
+    """The bits of some bytes one after another; IndexError after the last."""
+
+    def __init__(self, data: memoryview, lowest_first: bool = True) -> None:
+        self._order = "little" if lowest_first else "big"
+        self._data = bytes(data[: 1 << 12])
+        self._place = 0
+
+    def take(self, count: int) -> int:
+        """The number in the next bits."""
+        begin, end = self._place, self._place + count
+        if end > 8 * len(self._data):
+            raise IndexError
+        self._place = end
+        piece = self._data[begin // 8 : -(-end // 8)]
+        if self._order == "little":
+            return int.from_bytes(piece, "little") >> begin % 8 & ((1 << count) - 1)
+        return int.from_bytes(piece, "big") >> -end % 8 & ((1 << count) - 1)
+
+    def exponential(self) -> int:
+        """The next number as an exponential Golomb code."""
+        zeros = 0
+        while not self.take(1):
+            zeros += 1
+            if zeros > 32:
+                raise BadImage("damaged image file: an impossible number in its header")
+        return (1 << zeros) - 1 + self.take(zeros)

@@ -1,7 +1,7 @@
 """The size, type and orientation of an image file, read from its first bytes without a decoding library.
 
 Every size is checked against the length of the data before memory is allocated for it. Formats: JPEG,
-PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.
+PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF, AVIF, HEIF, JPEG XL and EXR.
 """
 
 import re
@@ -11,7 +11,17 @@ from struct import error as StructError
 
 import numpy as np
 
-from pipeflow.kernels.cpu import image_bmp, image_gif, image_jp2, image_png, image_pnm, image_tiff
+from pipeflow.kernels.cpu import (
+    image_bmp,
+    image_boxes,
+    image_exr,
+    image_gif,
+    image_jp2,
+    image_jxl,
+    image_png,
+    image_pnm,
+    image_tiff,
+)
 from pipeflow.kernels.cpu.image_base import MOST_PIECES, BadImage, Header, exif_orientation, need
 
 _BE16, _LE16 = Struct(">H"), Struct("<H")
@@ -42,7 +52,10 @@ def read(data: bytes | memoryview) -> Header:
     start = bytes(data[:12])
     parse = _parser(start)
     if parse is None:
-        raise BadImage(f"not a JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 or GIF file: it starts with {start!r}")
+        raise BadImage(
+            "not a JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000, GIF, AVIF, HEIF, JPEG XL or EXR file: it starts with "
+            f"{start!r}"
+        )
     kind, function = parse
     try:
         header = function(memoryview(data).cast("B"))
@@ -70,6 +83,12 @@ def _parser(start: bytes) -> tuple[str, Callable[[memoryview], Header]] | None:
         return "JPEG 2000", image_jp2.header
     if start[:6] in (b"GIF87a", b"GIF89a"):
         return "GIF", image_gif.header
+    if image_boxes.starts(start):
+        return "AVIF or HEIF", image_boxes.header
+    if image_jxl.starts(start):
+        return "JPEG XL", image_jxl.header
+    if start[:4] == image_exr.MAGIC:
+        return "EXR", image_exr.header
     return None
 
 

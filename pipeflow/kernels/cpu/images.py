@@ -21,9 +21,10 @@ import numpy as np
 import simplejpeg
 
 from pipeflow.kernels import cpu as kernels
-from pipeflow.kernels.cpu import image_gif, image_headers, image_jp2, image_png, jpeg_scans, jpeg_switch
+from pipeflow.kernels.cpu import image_gif, image_headers, image_jp2, image_limits, image_png, jpeg_scans, jpeg_switch
 from pipeflow.kernels.cpu.image_base import BadImage, Header
 from pipeflow.kernels.cpu.image_headers import oriented
+from pipeflow.kernels.cpu.image_limits import Limits
 
 log = logging.getLogger("pipeflow.decoders")
 
@@ -33,26 +34,6 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 _UINT8 = np.dtype(np.uint8)
 _scratch = threading.local()
 _SCRATCH_LIMIT = 1 << 26  # bytes that a thread keeps between images; larger images get memory of their own
-
-
-# The default limits of an image: 400 MB as RGB, and not so many pixels in a file of a few bytes.
-# Such a file may be a blank image, or made to fill the memory.
-MAX_PIXELS = 1 << 27
-SMALL_IMAGE = 1 << 24
-PIXELS_PER_BYTE = 2048
-MAX_BYTES = 1 << 31
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of decoding: pixels, bytes of the result and of the stored pixels; None is the default above.
-
-    With `damaged` a part of an image is returned if the rest is damaged.
-    """
-
-    max_pixels: int | None = None
-    max_bytes: int | None = None
-    damaged: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,18 +84,9 @@ def peek(data: np.ndarray, limits: Limits) -> Header:
     """
     view = data.data
     header = image_headers.read(view)
-    pixels, allowed = header.height * header.width, limits.max_pixels
-    if pixels > (MAX_PIXELS if allowed is None else allowed):
-        raise BadImage(
-            f"{header} has more than max_pixels={MAX_PIXELS if allowed is None else allowed} pixels; "
-            "raise max_pixels if it is meant"
-        )
-    if allowed is None and pixels > max(SMALL_IMAGE, PIXELS_PER_BYTE * len(data)):
-        raise BadImage(
-            f"{header} in a file of {len(data)} bytes: more than {PIXELS_PER_BYTE} pixels a byte; give "
-            f"max_pixels={pixels} if it is meant"
-        )
-    _check_bytes(header, pixels * header.channels * header.bits // 8, limits)
+    pixels = header.height * header.width
+    image_limits.check_pixels(header, pixels, len(data), limits)
+    image_limits.check_bytes(header, pixels * header.channels * header.bits // 8, limits)
     if header.format in _CHECKS and not limits.damaged:
         try:
             _CHECKS[header.format](view)
@@ -123,12 +95,6 @@ def peek(data: np.ndarray, limits: Limits) -> Header:
     elif header.format == "JPEG" and not header.height_at and not limits.damaged:
         jpeg_scans.check(data, header)
     return header
-
-
-def _check_bytes(header: Header, size: int, limits: Limits) -> None:
-    allowed = MAX_BYTES if limits.max_bytes is None else limits.max_bytes
-    if size > allowed:
-        raise BadImage(f"{header} takes {size} bytes, more than max_bytes={allowed}; raise max_bytes if it is meant")
 
 
 def decode(
@@ -150,7 +116,7 @@ def decode(
     if region is not None:
         window = _checked(region(height, width), height, width)
         height, width = window[2:]
-    _check_bytes(header, height * width * channels * wanted.dtype.itemsize, limits)
+    image_limits.check_bytes(header, height * width * channels * wanted.dtype.itemsize, limits)
     if limits.damaged and header.format == "PNG":
         data = _saved_png(data, header, source)
     elif limits.damaged and header.format == "JPEG":

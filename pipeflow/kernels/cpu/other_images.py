@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 from PIL import Image, Jpeg2KImagePlugin, JpegImagePlugin, TiffImagePlugin, WebPImagePlugin
 
-from pipeflow.kernels.cpu import image_bmp, image_png, image_pnm, image_tiff
+from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels.cpu import image_bmp, image_exr, image_png, image_pnm, image_tiff
 from pipeflow.kernels.cpu.image_base import BadImage, Header
 from pipeflow.kernels.cpu.image_bits import filled
 from pipeflow.kernels.cpu.image_headers import oriented
@@ -41,7 +42,39 @@ def decoders_of(data: np.ndarray, header: Header) -> tuple[Decoder, ...]:
         return (tiff,) if image_tiff.read(data.data).ours else (pillow_tiff,)
     if header.format == "JPEG 2000" and header.channels == 2 and header.depth == 8:
         return (pillow,)  # OpenCV has no gray with alpha
+    if header.format in _BY_LIBRARY:
+        read = _BY_LIBRARY[header.format]()  # imports the library: an error if it is missing
+
+        def by_library(data: np.ndarray, header: Header, color: str) -> np.ndarray:
+            return _recolored_stored(read(data, header), data, header, color)
+
+        return (by_library,)
     return _DECODERS[header.format]
+
+
+# Formats whose libraries are imported with the first such file.
+_BY_LIBRARY: dict[str, Callable[[], Callable[[np.ndarray, Header], np.ndarray]]] = {
+    "AVIF": lambda: kernels.with_imagecodecs.avif,
+    "JPEG XL": lambda: kernels.with_imagecodecs.jpeg_xl,
+    "HEIF": lambda: kernels.with_heif.heif,
+    "EXR": lambda: kernels.with_openexr.exr,
+}
+
+
+def _recolored_stored(image: np.ndarray, data: np.ndarray, header: Header, color: str) -> np.ndarray:
+    """An image as stored in the asked colours, its numbers of other depths than 8 and 16 bits in the whole range."""
+    if header.depth not in (0, header.bits):
+        image = filled(np.minimum(image, (1 << header.depth) - 1), (1 << header.depth) - 1)
+    if color == "ANY_DATA":
+        return image
+    if header.format == "EXR":
+        names = image_exr.read(data.data).channels
+        if names[0] not in "RY":
+            raise BadImage(
+                f"the {header} has no colours, but the channels {', '.join(names)}: output_type=types.ANY_DATA returns them"
+            )
+        image = image[..., : 3 if names[0] == "R" else 1]
+    return recolored(_as_rgb(image), color)
 
 
 def tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:

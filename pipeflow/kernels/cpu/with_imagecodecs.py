@@ -1,0 +1,27 @@
+"""AVIF by libavif and JPEG XL by libjxl, through imagecodecs.
+
+Of the libraries for these formats it is the one that returns more than 8 bits and decodes both. Pillow cuts AVIF files of
+10 and 12 bits to 8, and wheels of OpenCV have it in some versions only.
+"""
+
+import imagecodecs
+import numpy as np
+
+from pipeflow.kernels.cpu.image_base import BadImage, Header
+
+
+def avif(data: np.ndarray, header: Header) -> np.ndarray:
+    """The first image as stored, not turned."""
+    return _checked(imagecodecs.avif_decode(data, index=0, numthreads=1), header)
+
+
+def jpeg_xl(data: np.ndarray, header: Header) -> np.ndarray:
+    """The first frame as stored, not turned."""
+    return _checked(imagecodecs.jpegxl_decode(data, index=0, keeporientation=True, numthreads=1), header)
+
+
+def _checked(image: np.ndarray, header: Header) -> np.ndarray:
+    image = image if image.ndim == 3 else image[..., None]
+    if image.ndim != 3 or image.dtype.itemsize * 8 != header.bits:
+        raise BadImage(f"the {header} has {image.dtype} values of shape {image.shape}, and its header states others")
+    return image
