@@ -1,9 +1,11 @@
 """Patterns, braces and URLs in the paths of readers: a server on this machine that fails in every way, and no byte is wrong."""
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import io
+import queue
 import socket
 import tarfile
 import threading
@@ -19,6 +21,7 @@ from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.ahead import ReadAhead
+from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies
 from pipeflow.operators.readers.places import expanded
 
 
@@ -65,9 +68,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             headers["Content-MD5"] = base64.b64encode(hashlib.md5(part).digest()).decode()
         if fault == "wrong":
             part = bytes(x ^ 1 for x in part)
+        if fault == "slow":
+            self._reply(status, part, headers, len(part) // 2, slow=True)
+            return
         self._reply(status, part, headers, len(part) // 2 if fault == "short" else None)
 
-    def _reply(self, status, body, headers, sent=None):
+    def _reply(self, status, body, headers, sent=None, slow=False):
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
@@ -75,11 +81,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body if sent is None else body[:sent])
         if sent is not None:
             self.wfile.flush()
+            if slow:  # the rest never comes; what does come is the end of the connection
+                self.server.closed.put(self.connection.recv(1))
             self._hang_up()
 
     def _hang_up(self):
         self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # the client may have closed it
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 class Quiet(http.server.ThreadingHTTPServer):
@@ -92,13 +101,14 @@ def server(monkeypatch):
     """A server of files on this machine."""
     made = Quiet(("127.0.0.1", 0), Handler)
     made.daemon_threads = True
-    made.meeting = None
+    made.meeting, made.closed = None, queue.Queue()
     made.files, made.faults, made.requests, made.gives_parts, made.sums = {}, [], [], True, False
     made.url = f"http://127.0.0.1:{made.server_address[1]}"
     thread = threading.Thread(target=made.serve_forever, args=(0.01,))
     thread.start()
     monkeypatch.setattr(remote, "PAUSE", 0)
     monkeypatch.setattr(remote, "_known", {})
+    monkeypatch.setattr(remote, "_hedges", Hedges())
     yield made
     remote.close_connections()
     made.shutdown()
@@ -133,6 +143,64 @@ def test_a_wrong_byte_is_found_by_the_checksum(server):
     server.faults = ["wrong"] * remote.TRIES
     with pytest.raises(OSError, match="the checksum of what came is not the one that the server states"):
         remote.read_whole(server.url + "/a")
+
+
+def test_a_slow_answer_is_overtaken_by_a_second_request(server):
+    """After fifty answers, a body that stops in its middle costs one more request; its connection is closed."""
+    server.files["/a"] = bytes(range(200))
+    url = server.url + "/a"
+    for _ in range(SEEN):
+        assert bytes(remote.read_part(url, 7, 50)) == server.files["/a"][7:57]
+    before = len(server.requests)
+    server.faults = ["slow"]
+    assert bytes(remote.read_part(url, 9, 60)) == server.files["/a"][9:69]
+    assert server.requests[before:] == [("/a", "bytes=9-68")] * 2
+    assert server.closed.get(timeout=20) == b""
+    assert bytes(remote.read_part(url, 1, 50)) == server.files["/a"][1:51]
+
+
+def test_a_second_request_that_fails_leaves_the_first(server):
+    """Of two requests that fail the first error counts, and both are tried again as before."""
+    hedges, faults = Hedges(), iter([OSError("first"), OSError("second")])
+    for _ in range(SEEN):
+        hedges.fastest("kind", lambda attempt: None)
+    second, first = threading.Event(), threading.Event()
+
+    def send(attempt):
+        if threading.current_thread() is threading.main_thread():
+            assert second.wait(20)
+            first.set()
+            return "good"
+        second.set()
+        raise next(faults)
+
+    assert hedges.fastest("kind", send) == "good"
+    assert first.is_set()
+
+
+def test_few_requests_are_sent_twice():
+    """One in twenty, and at most five at once."""
+    budget = Budget()
+    assert [budget.spend() for _ in range(3)] == [True, False, False]
+    for _ in range(1000):
+        budget.earn()
+    assert sum(budget.spend() for _ in range(100)) == 5
+    for _ in range(40):
+        budget.earn()
+    assert 1 <= sum(budget.spend() for _ in range(100)) <= 2
+
+
+def test_the_limit_is_the_99th_percentile():
+    """Of 1 to 100 the limit is 100; before fifty answers there is none."""
+    known = Latencies()
+    for number in range(SEEN - 1):
+        known.add(float(number))
+        assert known.limit is None
+    known.add(5.0)
+    assert known.limit == SEEN - 2
+    for _ in range(2000):
+        known.add(3.0)
+    assert known.limit == 3.0
 
 
 def test_answers_that_no_second_try_changes(server):

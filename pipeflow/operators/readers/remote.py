@@ -1,8 +1,8 @@
 """Reads files at URLs: http and https by the standard library, everything else by fsspec.
 
 Connections are kept open between requests. A request is tried again when the reason of its failure may pass: a broken or
-slow connection, a body that ends early, a busy server. The pause before it doubles each time and varies at random. A file
-that changes while it is read is an error.
+slow connection, a body that ends early, a busy server. The pause before it doubles each time and varies at random. A request
+that takes longer than nearly all others is sent a second time (`hedges.py`). A file that changes while it is read is an error.
 """
 
 import atexit
@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 import numpy as np
 
 from pipeflow.errors import BadData, optional
+from pipeflow.operators.readers.hedges import Attempt, Hedges
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ _PLACE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 _idle: dict[tuple[int, str, str], list[Any]] = {}  # connections between two requests, by process, scheme and host
 _lock = threading.Lock()
+_hedges = Hedges()
 _known: dict[str, "Known"] = {}  # sizes and other facts of files, by URL
 
 
@@ -59,7 +61,7 @@ def read_whole(url: str) -> np.ndarray:
     """The bytes of a file."""
     if not _is_http(url):
         return _array(_tried(url, lambda: _by_fsspec(url, "cat_file")))
-    return _array(_tried(url, lambda: _answer(url, None)[1]))
+    return _array(_tried(url, lambda: _answered(url, None)[1]))
 
 
 def read_part(url: str, offset: int, length: int) -> np.ndarray:
@@ -182,7 +184,7 @@ def _tried(url: str, read: Callable[[], T]) -> T:
 
 def _range(url: str, offset: int, length: int) -> tuple[Known, bytes]:
     """Some bytes of a file, and what the answer says of it; fewer bytes where it ends."""
-    headers, body = _answer(url, f"bytes={offset}-{offset + length - 1}")
+    headers, body = _answered(url, f"bytes={offset}-{offset + length - 1}", length)
     version = headers.get("ETag") or headers.get("Last-Modified") or ""
     place = _PLACE.fullmatch(headers.get("Content-Range", ""))
     if place is None:
@@ -202,7 +204,13 @@ def _range(url: str, offset: int, length: int) -> tuple[Known, bytes]:
     return found, body
 
 
-def _answer(url: str, part: str | None) -> tuple[Any, bytes]:
+def _answered(url: str, part: str | None, length: int | None = None) -> tuple[Any, bytes]:
+    """The headers and the body of the first answer to a request, which is sent again if it takes unusually long."""
+    size = None if length is None else length.bit_length() // 2  # requests of like sizes take equally long
+    return _hedges.fastest((urlsplit(url).netloc, size), lambda attempt: _answer(url, part, attempt))
+
+
+def _answer(url: str, part: str | None, attempt: Attempt) -> tuple[Any, bytes]:
     """The headers and the body of the answer to a request, after redirections."""
     client = optional("http.client", f"reading {url}", "python")
     headers = {"Accept-Encoding": "identity", "User-Agent": "pipeflow", **({} if part is None else {"Range": part})}
@@ -213,14 +221,20 @@ def _answer(url: str, part: str | None) -> tuple[Any, bytes]:
         connection = _connection(client, *place[1:])
         target = (address.path or "/") + (f"?{address.query}" if address.query else "")
         try:
+            if connection.sock is None:
+                connection.connect()
+            attempt.own(connection)
             connection.request("GET", target, headers=headers)
             response = connection.getresponse()
             body = response.read()
         except (OSError, client.HTTPException) as error:
             connection.close()
             raise _Again(f"{type(error).__name__}: {error}") from error
-        with _lock:
-            _idle.setdefault(place, []).append(connection)
+        if attempt.release():
+            with _lock:
+                _idle.setdefault(place, []).append(connection)
+        else:
+            connection.close()
         if response.status in _REDIRECTS and response.headers.get("Location"):
             here = urljoin(here, response.headers["Location"])
             continue
