@@ -1,6 +1,7 @@
 """Effects: sharpen, unsharp_mask, enhance, motion_blur, channel_shuffle, channel_dropout, jigsaw."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from pipeflow.operators.geometry import some_pixels
 
 PAGE = """Effects of augmentation libraries that DALI does not have. Their random numbers are a function of the sample's key."""
 
+effect = partial(operator, compiled=True, infer="like image", layouts="HWC FHWC", sequences=True)
+
 SMOOTHED = np.array([[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]], np.float32)
 
 
@@ -21,14 +24,7 @@ def _correlated(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> np.ndar
     return kernels.correlation.correlate(image, taps, place, BORDERS["reflect_101"], 0.0, False, out)
 
 
-@operator(
-    "sharpen",
-    compiled=True,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    examples=["fn.sharpen(image, alpha=0.4)"],
-)
+@effect("sharpen", examples=["fn.sharpen(image, alpha=0.4)"])
 def sharpen(
     image: Sample,
     /,
@@ -52,14 +48,7 @@ ENHANCED = {
 }
 
 
-@operator(
-    "enhance",
-    compiled=True,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    examples=["fn.enhance(image, mode='details', alpha=0.7)"],
-)
+@effect("enhance", examples=["fn.enhance(image, mode='details', alpha=0.7)"])
 def enhance(
     image: Sample,
     /,
@@ -82,14 +71,7 @@ def _(args: Any) -> None:
         raise ValueError(f"mode must be 'edges' or 'details', got {args.mode!r}")
 
 
-@operator(
-    "motion_blur",
-    compiled=True,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    examples=["fn.motion_blur(image, size=7)"],
-)
+@effect("motion_blur", examples=["fn.motion_blur(image, size=7)"])
 def motion_blur(
     image: Sample,
     /,
@@ -126,7 +108,7 @@ def motion_taps(size: int, angle: float, direction: float) -> np.ndarray:
     return (taps / taps.sum()).astype(np.float32)
 
 
-@operator("unsharp_mask", compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8")
+@effect("unsharp_mask", dtypes="uint8")
 def unsharp_mask(
     image: Sample,
     /,

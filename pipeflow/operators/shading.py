@@ -1,6 +1,7 @@
 """Light and shade: illumination.linear, corner and gaussian, plasma.brightness, contrast and shadow."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from pipeflow.operators.geometry import some_pixels
 PAGE = """Uneven light on an image. The light of `illumination` is given by numbers, which may be nodes. `plasma` draws
 random clouds, with a number from 0 to 1 for each pixel. All frames of a sequence have the same light.
 """
+
+
+shading = partial(
+    operator, compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8 float32"
+)
 
 
 def height_and_width(image: np.ndarray) -> tuple[int, int]:
@@ -34,16 +40,7 @@ def places(extent: int) -> np.ndarray:
     return np.arange(extent, dtype=np.float32) + np.float32(0.5)
 
 
-@operator(
-    "illumination.linear",
-    compiled=True,
-    takes=GAIN,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    dtypes="uint8 float32",
-    examples=["fn.illumination.linear(image, gain=0.5, angle=30.0)"],
-)
+@shading("illumination.linear", takes=GAIN, examples=["fn.illumination.linear(image, gain=0.5, angle=30.0)"])
 def linear(
     image: Sample,
     /,
@@ -61,16 +58,7 @@ def linear(
     return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
 
 
-@operator(
-    "illumination.corner",
-    compiled=True,
-    takes=GAIN,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    dtypes="uint8 float32",
-    examples=["fn.illumination.corner(image, gain=-0.6, corner=2)"],
-)
+@shading("illumination.corner", takes=GAIN, examples=["fn.illumination.corner(image, gain=-0.6, corner=2)"])
 def corner(
     image: Sample,
     /,
@@ -94,14 +82,9 @@ def corner(
     return kernels.shading.shade(image, np.sqrt(pattern, out=pattern), args.gain, 0.0, out)
 
 
-@operator(
+@shading(
     "illumination.gaussian",
-    compiled=True,
     takes=GAIN,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    dtypes="uint8 float32",
     examples=["fn.illumination.gaussian(image, gain=0.8, center=[0.3, 0.4], sigma=0.2)"],
 )
 def gaussian(
@@ -146,15 +129,7 @@ def plasma(image: np.ndarray, roughness: float, key: Any) -> np.ndarray:
     return kernels.shading.plasma(key.value, roughness, *height_and_width(image))
 
 
-@operator(
-    "plasma.brightness",
-    compiled=True,
-    takes=ROUGHNESS,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    dtypes="uint8 float32",
-)
+@shading("plasma.brightness", takes=ROUGHNESS)
 def plasma_brightness(
     image: Sample,
     /,
@@ -170,15 +145,7 @@ def plasma_brightness(
     return kernels.shading.shade(image, pattern, 0.0, most, out)
 
 
-@operator(
-    "plasma.contrast",
-    compiled=True,
-    takes=ROUGHNESS,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    dtypes="uint8 float32",
-)
+@shading("plasma.contrast", takes=ROUGHNESS)
 def plasma_contrast(
     image: Sample,
     /,
@@ -195,15 +162,7 @@ def plasma_contrast(
     return kernels.shading.shade(image, pattern, 2 * intensity, -2 * intensity * middle(image.dtype), out)
 
 
-@operator(
-    "plasma.shadow",
-    compiled=True,
-    takes=ROUGHNESS,
-    infer="like image",
-    layouts="HWC FHWC",
-    sequences=True,
-    dtypes="uint8 float32",
-)
+@shading("plasma.shadow", takes=ROUGHNESS)
 def plasma_shadow(
     image: Sample,
     /,
