@@ -339,11 +339,12 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
     occupied = inside / max(run.seconds * run.threads, 1e-9)
     if occupied < SATURATED_SHARE:
         return
-    own = max(inside - (run.queued or 0.0), 0.0)  # more threads do not help threads that wait for a processor
+    queued = min(run.queued or 0.0, inside)  # more threads do not help threads that wait for a processor
+    own = inside - queued
     others = {name: pace for name, pace in limits(run).items() if name != "threads"}
     at_once = int(run.depth * run.samples / max(run.batches, 1))  # samples in flight
     wanted = min(MOST_THREADS, at_once, math.ceil(run.per_batch(own) / max(*others.values(), 1e-9) - 1e-6))
-    estimate = max(*others.values(), run.per_batch(own) / max(wanted, 1))
+    estimate = max(*others.values(), run.per_batch(own) / max(wanted, 1) + run.per_batch(queued) / run.threads)
     gain = run.pace / max(estimate, 1e-9)
     if wanted <= run.threads or gain < MIN_GAIN:
         return

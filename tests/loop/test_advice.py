@@ -163,6 +163,13 @@ class TestRules:
         run = figures(busy, waited=0.019, threads=2, processors=2, queued=0.020 * BATCHES)
         assert kinds(run) == ["bound"]
 
+    def test_a_queue_for_the_processors_is_no_gain_of_more_threads(self):
+        """Of 40 ms other programs take 36: without them it would be fast, and with more threads it is not."""
+        run = figures(
+            step("fn.resize", "pool", 0.040, 0.002), waited=0.019, threads=2, processors=2, queued=0.036 * BATCHES
+        )
+        assert kinds(run) == ["bound"]
+
     def test_too_many_threads_for_the_processors(self):
         """8 threads on 2 processors spend 3/4 of their time in the queue."""
         run = figures(
