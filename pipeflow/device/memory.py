@@ -9,6 +9,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,7 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
     if len(set(sizes)) <= 1:
         step = sizes[0] if sizes else 0
         return [step * index for index in range(len(sizes))], step * len(sizes)
-    places, end = [], 0
-    for size in sizes:
-        places.append(end)
-        end += aligned(size)
+    *places, end = accumulate([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes], initial=0)
     return places, end
 
 

@@ -313,6 +313,9 @@ UNDESCRIBED = {
     "a number for each frame": lambda: fn.hue(
         ragged(layout="FHWC"), hue=TensorListCPU([np.zeros(i % 3 + 1) for i in range(len(SIZES))], "F")
     ),
+    "more axes than kernels move": lambda: fn.slice(
+        TensorListCPU([np.zeros((2,) * 7, np.uint8)] * 2), start=0, end=1, axes=(0,)
+    ),
     "two outputs": lambda: fn.resize(ragged(), size=9, save_attrs=True),
 }
 

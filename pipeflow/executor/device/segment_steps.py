@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -183,9 +184,13 @@ class OperatorStep(SegmentStep):
         memory = CallMemory(work, self.step)
         output, layout = self.by_table(inputs, arguments, keys[rows], layouts, memory)
         (lease,) = memory.leases
+        made = map(DeviceArray, output.views(), repeat(lease))
         values = batch.values[target]
-        for row, view in zip(rows, output.views()):
-            values[row] = DeviceArray(view, lease)
+        if len(rows) == len(values):
+            values[:] = made
+        else:
+            for row, array in zip(rows, made):
+                values[row] = array
         work.columns[target] = rows, output
         batch.layouts[target] = layout or batch.layouts[target] or ""
 

@@ -303,7 +303,7 @@ def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
         table = np.zeros(len(rows), MOVE_ROW)
         left = count[rows] - dropped
         # innermost first; axes that a box does not have are of extent 1
-        order = left[:, None] - 1 - np.arange(AXES)
+        order = left[:, None] - 1 - np.arange(int(left.max()))
         known = order >= 0
         counted = np.where(known[:, :, None], axes[rows[:, None], order.clip(0)], (1, 0, 0))
         if kernel.startswith("move_runs"):
@@ -313,9 +313,11 @@ def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
         table["input"], table["output"], table["input_end"] = start[rows], goal[rows], end[rows]
         table["total"], table["ndim"] = counted[:, :, 0].prod(1), left
         by = dividers(counted[:, :, 0])
-        table["extents"], table["shifts"] = by["extent"], by["shift"]
-        table["multipliers"] = np.where(known, by["multiplier"], 1)
-        table["inputs"], table["outputs"] = counted[:, :, 1] // unit, counted[:, :, 2] // unit
+        table["extents"] = table["multipliers"] = 1
+        used = np.s_[:, : order.shape[1]]
+        table["extents"][used], table["multipliers"][used] = by["extent"], by["multiplier"]
+        table["shifts"][used] = by["shift"]
+        table["inputs"][used], table["outputs"][used] = counted[:, :, 1] // unit, counted[:, :, 2] // unit
         call.launch(f"move.cu:{kernel}", table, ceil_div(table["total"].astype(np.int64), per_block))
 
 
@@ -324,6 +326,8 @@ def _joined_columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The axes (extent, strides) that ``joined`` finds for each box, and their numbers; one axis at least."""
     boxes, ndim = extents.shape
+    if ndim > 1 and (extents != 1).all():
+        return _joined_alike(extents, inputs, outputs)
     axes = np.zeros((boxes, max(ndim, 1), 3), np.int64)
     axes[:, 0] = (1, size, size)
     count = np.zeros(boxes, np.int64)
@@ -340,6 +344,22 @@ def _joined_columns(
         axes[some, place, 1], axes[some, place, 2] = source[longer], target[longer]
         count += longer & ~joins
     return axes, np.maximum(count, 1)
+
+
+def _joined_alike(extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same where no axis is of extent 1: all boxes whose axes are joined in the same way at once."""
+    boxes, ndim = extents.shape
+    joins = (inputs[:, :-1] == inputs[:, 1:] * extents[:, 1:]) & (outputs[:, :-1] == outputs[:, 1:] * extents[:, 1:])
+    ways = joins @ (1 << np.arange(ndim - 1))
+    axes, count = np.zeros((boxes, ndim, 3), np.int64), np.empty(boxes, np.int64)
+    for way in set(ways.tolist()):
+        ends = [axis for axis in range(ndim - 1) if not way >> axis & 1] + [ndim - 1]
+        rows = ways == way
+        begins = [0, *[end + 1 for end in ends[:-1]]]
+        axes[rows, : len(ends), 0] = np.multiply.reduceat(extents[rows], begins, axis=1)
+        axes[rows, : len(ends), 1], axes[rows, : len(ends), 2] = inputs[rows][:, ends], outputs[rows][:, ends]
+        count[rows] = len(ends)
+    return axes, count
 
 
 class Tables:

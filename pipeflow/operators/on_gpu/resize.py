@@ -221,6 +221,7 @@ def images(
         pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
     tiled = tiles > 0
     if tiled.any():
+        every = tiled.all()
         rows = np.zeros(np.count_nonzero(tiled), TILE_ROW)
         across, down = ceil_div(wide, np.maximum(tiles, 1)), ceil_div(tall, TILE_ROWS)
         for name, column in (
@@ -243,7 +244,7 @@ def images(
             ("tiles_x", across),
             ("tiles_y", down),
         ):
-            rows[name] = column[tiled]
+            rows[name] = column if every else column[tiled]
         kernel = f"resize_tiles.cu:resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
         call.launch(kernel, rows, (outer * across * down)[tiled])
     left = np.flatnonzero(~picked & ~tiled)
@@ -259,14 +260,12 @@ def images(
 def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.ndarray:
     """The widest tile whose blended rows fit into shared memory; 0 if not even those of one column do."""
     scale = np.abs(axes["high"] - axes["low"]) / axes["full"]
-    most = TILE_FLOATS // TILE_ROWS
-    found = np.zeros_like(counts)
-    for width in reversed(TILE_WIDTHS):
-        # the first pixels of two neighbours differ by the scale, and by one because both are whole; one more for rounding
-        between = np.floor(scale * (np.minimum(width, axes["count"]) - 1)).astype(np.int64) + 2 * (width > 1)
-        span = (np.minimum(between + counts, axes["size"])) * pixel
-        found = np.where(ceil_div(span, 4) * 4 <= most, width, found)
-    return found
+    widths = np.array(TILE_WIDTHS)[:, None]
+    # the first pixels of two neighbours differ by the scale, and by one because both are whole; one more for rounding
+    between = np.floor(scale * (np.minimum(widths, axes["count"]) - 1)).astype(np.int64) + 2 * (widths > 1)
+    span = np.minimum(between + counts, axes["size"]) * pixel
+    fits = span <= TILE_FLOATS // TILE_ROWS // 4 * 4
+    return np.where(fits.any(0), widths[fits.argmax(0), 0], 0)
 
 
 def counted(totals: np.ndarray) -> None:
