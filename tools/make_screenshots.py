@@ -205,7 +205,7 @@ def notebook(chromium: str, folder: Path) -> None:
                 cells.append(f'<img src="data:image/png;base64,{data["image/png"].strip()}">')
     page = folder / "notebook.html"
     page.write_text(NOTEBOOK_PAGE.format(cells="\n".join(cells)), encoding="utf-8")
-    photograph(chromium, page, IMAGES / "notebook.png", 960, 1500)
+    photograph(chromium, page, IMAGES / "notebook.png", 960, 1720)
 
 
 def reports(chromium: str, folder: Path) -> None:
@@ -213,6 +213,7 @@ def reports(chromium: str, folder: Path) -> None:
     command = [sys.executable, "-m", "pipeflow", "bench", "train.py:pipe", "-n", "60", "--report", "report.html"]
     subprocess.run(command, cwd=folder, env=environment(), check=True, capture_output=True)
     page = folder / "report.html"
+    page.write_text(page.read_text(encoding="utf-8").replace(f"{folder}/", ""), encoding="utf-8")
     photograph(chromium, page, IMAGES / "report-light.png", 1000, 1100)
     photograph(chromium, page, IMAGES / "report-dark.png", 1000, 1100, DARK)
     photograph(chromium, page, IMAGES / "report-phone.png", 390, 1100, narrow=True)

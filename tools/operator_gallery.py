@@ -87,7 +87,7 @@ def _cards(folder: Path) -> str:
         page = f"operators/{subject(operator)}"
         parts.append(
             f":::{{grid-item-card}} {name}\n:link: {page}\n:link-type: doc\n\n![{name}](gallery/{name}.png)\n\n"
-            f"`{code}`\n+++\n{1e3 * seconds:.2f} ms\n:::\n\n"
+            f"`{code}`\n\n{1e3 * seconds:.2f} ms\n:::\n\n"
         )
     return "".join([*parts, "::::\n"])
 

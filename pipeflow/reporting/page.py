@@ -44,6 +44,8 @@ td.n, th.n { text-align: right; white-space: nowrap }
 .chart .curve { fill: none; stroke: var(--bar); stroke-width: 2.5 } .chart circle { fill: var(--bar) }
 .chart .ideal { fill: none; stroke: var(--faint); stroke-width: 1.5; stroke-dasharray: 5 4 }
 .charts { display: flex; flex-wrap: wrap; gap: 8px 28px } .charts figure { margin: 0; flex: 1 1 320px }
+td.bars { width: 40% }
+@media (max-width: 560px) { td, th { padding-right: 6px } td.bars { width: 20% } .bar { min-width: 40px } }
 """
 
 
@@ -113,7 +115,7 @@ def _steps(run: Run) -> str:
         each = seconds(step.seconds / max(1, run.statistics.samples))
         rows.append(
             f"<tr><td>{escape(step.title.removeprefix('fn.'))}</td><td class='n'>{each}</td>"
-            f"<td class='n'>{step.seconds / total:.0%}</td><td style='width: 40%'>{bar}</td></tr>"
+            f"<td class='n'>{step.seconds / total:.0%}</td><td class='bars'>{bar}</td></tr>"
         )
     head = (
         "<tr><th>step</th><th class='n'>a sample</th><th class='n'>share</th><th>on a processor, and waiting</th></tr>"
