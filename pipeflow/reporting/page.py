@@ -24,7 +24,7 @@ ROOM = 120_000  # bytes of JPEG, so that the page stays below 300 kB
 SAMPLES = 12
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --faint: #59636e; --paper: #ffffff; --line: #d1d9e0; --bar: #0072b2;
-  --wait: #e69f00 }
+  --wait: #e69f00; --lock: #a0527f }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3; --faint: #9198a1; --paper: #0d1117; --line: #3d444d; --bar: #56b4e9 } }
 * { box-sizing: border-box }
@@ -36,7 +36,10 @@ table { border-collapse: collapse; width: 100%; font-size: 14px } td, th { text-
   border-top: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere }
 td.n, th.n { text-align: right; white-space: nowrap }
 .scroll { overflow-x: auto } .bar { display: flex; height: 12px; min-width: 90px } .bar i { background: var(--bar) }
-.bar b { background: var(--wait) } .figures { display: flex; flex-wrap: wrap; gap: 8px 28px; margin: 12px 0 }
+.bar b { background: var(--wait) } .bar u { background: var(--lock) }
+.key u, .key i, .key b { display: inline-block; width: 12px; height: 12px; margin-left: 10px }
+.key u { background: var(--lock) } .key i { background: var(--bar) } .key b { background: var(--wait) }
+.figures { display: flex; flex-wrap: wrap; gap: 8px 28px; margin: 12px 0 }
 .figures div { min-width: 110px }
 .figures strong { display: block; font-size: 20px }
 .chart text { font: 12px system-ui, sans-serif; fill: var(--ink) } .chart .faint { fill: var(--faint) }
@@ -106,23 +109,26 @@ def _advice(advice: Sequence[Advice]) -> str:
 
 
 def _steps(run: Run) -> str:
-    """Each step with its share of the work: blue on a processor, orange waiting."""
+    """Each step with its share of the work: purple with the interpreter's lock, blue on a processor, orange waiting."""
     total = run.statistics.work or 1e-9
     rows = []
     for step in run.statistics.slowest_first:
-        busy, waits = 100 * min(step.busy, step.seconds) / total, 100 * step.waited / total
-        bar = f'<div class="bar"><i style="width: {busy:.1f}%"></i><b style="width: {waits:.1f}%"></b></div>'
+        worked = min(step.busy, step.seconds)
+        kept = min(step.kept or 0.0, worked)
+        parts = (("u", kept), ("i", worked - kept), ("b", step.waited))
+        spans = "".join(f'<{tag} style="width: {100 * part / total:.1f}%"></{tag}>' for tag, part in parts if part)
+        bar = f'<div class="bar">{spans}</div>'
         each = seconds(step.seconds / max(1, run.statistics.samples))
         rows.append(
             f"<tr><td>{escape(step.title.removeprefix('fn.'))}</td><td class='n'>{each}</td>"
             f"<td class='n'>{step.seconds / total:.0%}</td><td class='bars'>{bar}</td></tr>"
         )
-    head = (
-        "<tr><th>step</th><th class='n'>a sample</th><th class='n'>share</th><th>on a processor, and waiting</th></tr>"
-    )
+    head = "<tr><th>step</th><th class='n'>a sample</th><th class='n'>share</th><th>time</th></tr>"
+    lock = "on a processor with the interpreter's lock (GIL)"
+    key = f'<p class="faint key"><u></u> {lock} <i></i> on a processor <b></b> waiting</p>'
     queued = run.statistics.queued
     note = f'<p class="faint">Threads that had work waited {seconds(queued)} for a processor.</p>' if queued else ""
-    return f"<table>{head}{''.join(rows)}</table>{note}"
+    return f"<table>{head}{''.join(rows)}</table>{key}{note}"
 
 
 def _beside(report: Report) -> str:

@@ -10,8 +10,9 @@ import pytest
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import InvalidState
+from pipeflow.executor.figures import StepFigures
 from pipeflow.pictures import Picture
-from pipeflow.reporting import charts, report, run, timeline
+from pipeflow.reporting import charts, page, report, run, timeline
 from pipeflow.watching.trace import LOOP, Span
 
 
@@ -48,6 +49,14 @@ def test_a_pipeline_reports_and_does_not_move(tmp_path):
     fresh = short.report(tmp_path / "fresh.html", batches=4, threads=())
     assert "of your loop" not in fresh.read_text()
     assert facts_in(fresh.read_text())["threads_rates"] == {}
+
+
+def test_a_step_has_its_time_in_three_parts():
+    """Of ten seconds: three with the interpreter's lock, two more on a processor, five waiting."""
+    step = StepFigures("fn.python_function", "serial", 10.0, 5.0, kept=3.0)
+    figures = SimpleNamespace(work=20.0, slowest_first=[step], samples=10, queued=0.0)
+    table = page._steps(SimpleNamespace(statistics=figures))
+    assert '<u style="width: 15.0%"></u><i style="width: 10.0%"></i><b style="width: 25.0%"></b>' in table
 
 
 def test_a_report_as_a_picture(tmp_path):
