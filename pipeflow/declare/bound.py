@@ -14,7 +14,12 @@ from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
 from pipeflow.errors import count_of, widened
 
-PLAIN_ERRORS = (ValueError, TypeError, IndexError)  # operators raise these; `widened` makes DALI's classes of them
+PLAIN_ERRORS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    FileNotFoundError,
+)  # operators raise these; `widened` makes DALI's classes of them
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 

@@ -13,7 +13,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import DeviceSample, TensorListCPU, as_sample, on_gpu
+from pipeflow.tensors import DeviceSample, TensorCPU, TensorListCPU, as_sample, on_gpu
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -63,6 +63,7 @@ class ExternalSource(Source):
         self.per_sample = batch is False
         self.no_copy = no_copy
         self._seen: list[Any] = [None] * self.count  # per output: type and number of axes of the epoch
+        self._named: list[str | None] = [None] * self.count  # per output: the layout of the epoch, if it has one
         self.dtypes = [None if item is None else types.as_dtype(item) for item in _per_output(dtype, self.count)]
         self.ndims = _per_output(ndim, self.count)
         self.layouts = _per_output(layout, self.count)
@@ -102,8 +103,7 @@ class ExternalSource(Source):
                 "Cannot use `feed_input` on an external source with a `source` argument specified: it gets its data from "
                 f"{self.name_of_source}"
             )
-        if layout is None and isinstance(data, TensorListCPU):
-            layout = data.layout()
+        layout = _own_layout(data) if layout is None else layout
         values = self._batch_of(data, 0)
         _check_size(len(values), most)
         if not self.no_copy:
@@ -143,8 +143,8 @@ class ExternalSource(Source):
                 raise RuntimeError(
                     f"the source {self.name_of_source} returned outputs with different batch sizes: {sizes}"
                 )
-            found = [part.layout() if isinstance(part, TensorListCPU) else None for part in parts]
-            layouts = [own or declared for own, declared in zip(found, self.layouts)] if any(found) else self.layouts
+            found = [_own_layout(part) for part in parts]
+            layouts = [declared or own for own, declared in zip(found, self.layouts)] if any(found) else self.layouts
             feed = Feed(sizes[0], batches, layouts=layouts)
         _check_size(feed.size, request.batch_size)
         if feed.layouts is None:
@@ -161,6 +161,7 @@ class ExternalSource(Source):
     def reset(self) -> None:
         """Starts a new epoch."""
         self._seen = [None] * self.count
+        self._named = [None] * self.count
         if self.callback is not None:
             self.callback.reset()
 
@@ -270,6 +271,13 @@ class ExternalSource(Source):
             declared = self.layouts[output]
             if declared and layout and layout != declared:
                 raise RuntimeError(f"ExternalSource expected data with layout '{declared}' and got '{layout}'")
+            before = self._named[output]
+            if before and layout != before:
+                raise RuntimeError(
+                    f"Layout of the data fed to the external source has changed: it was '{before}' in the previous batch and is "
+                    f"'{layout or ''}' now (output {output} of {self.name_of_source})"
+                )
+            self._named[output] = layout
 
     def _check_batch(self, output: int, values: np.ndarray) -> None:
         types.as_dtype(values.dtype)
@@ -376,6 +384,13 @@ def _check_size(size: int, most: int) -> None:
             "The external source callback returned an unexpected batch size. "
             f"Expected batch_size <= {most}, actual: {size}"
         )
+
+
+def _own_layout(data: Any) -> str | None:
+    """The layout of data that has one: a batch, or a list of tensors, whose first one has it for all."""
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], TensorCPU):
+        return data[0].layout()
+    return data.layout() if isinstance(data, TensorListCPU) else None
 
 
 def _per_output(value: Any, count: int, name: str = "") -> list[Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipeflow import OperatorConcurrency, StreamPolicy, fn, pipeline_def, types
+from pipeflow.tensors import TensorCPU, TensorListCPU
 
 IMAGE = np.arange(2 * 6 * 3, dtype=np.uint8).reshape(2, 6, 3)
 
@@ -464,3 +465,37 @@ def test_enums_of_streams_are_taken():
     options = {"stream_policy": StreamPolicy.SINGLE, "concurrency": OperatorConcurrency.FULL}
     pipe = pipeline_def(lambda: types.Constant(1), batch_size=1, num_threads=1, **options)()
     assert pipe.stream_policy == StreamPolicy.SINGLE
+
+
+def test_a_layout_that_changes_is_refused():
+    """From no layout to one it may; a declared layout holds for what a source returns."""
+
+    def layouts(*feeds, **options):
+        feeds = iter(feeds)
+        pipe = pipeline_def(
+            lambda: fn.external_source(lambda: next(feeds), **options),
+            batch_size=2,
+            num_threads=1,
+            prefetch_queue_depth=1,
+        )()
+        return [pipe.run()[0].layout() for _ in range(2)]
+
+    def named(layout):
+        return TensorListCPU(np.zeros((2, 2, 3, 1), np.uint8), layout)
+
+    plain = np.zeros((2, 2, 3, 1), np.uint8)
+    assert layouts(plain, named("HWC")) == ["", "HWC"]
+    assert layouts(named("CHW"), plain, layout="HWC") == ["HWC", "HWC"]
+    assert layouts([TensorCPU(plain[0], "HWC")] * 2, named("HWC")) == ["HWC", "HWC"]
+    for second in (plain, named("CHW")):
+        with pytest.raises(
+            RuntimeError, match="Layout of the data fed to the external source has changed: it was 'HWC'"
+        ):
+            layouts(named("HWC"), second)
+
+
+def test_a_missing_file_is_a_runtime_error_too():
+    """As the readers' error is."""
+    with pytest.raises(FileNotFoundError, match="missing") as caught:
+        fn.io.file.read(np.frombuffer(b"missing", np.uint8))
+    assert isinstance(caught.value, RuntimeError)

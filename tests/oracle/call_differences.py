@@ -35,7 +35,11 @@ RULES = [
     ("reductions.std_dev reductions.variance", "values", "", "a mean of fewer numbers than results is broadcast; DALI reads beyond it"),
     ("reductions.mean reductions.rms reductions.sum reductions.mean_square", "values", "", SATURATED),
     ("to_decibels", "values", "", "a multiplier far from 10 needs more than float32 for DALI's cutoff"),
-    ("normalize", "values", "", "where the deviation is 0 the result is the shift; DALI divides by 0"),
+    ("normalize", "values", "", "where the deviation is 0 the result is the shift, and where ddof leaves no elements they are divided by 1"),
+    ("brightness contrast brightness_contrast", "values", r"U?INT(32|64)|u?int(32|64)", "wide integers are exact; DALI computes in float32"),
+    ("decoders.image_slice decoders.image_crop decoders.image_random_crop", "values", r"INT", "wide integers are scaled exactly; DALI scales in float32"),
+    ("laplacian", "values", "float16", "sums of float16 are finite where they fit into float32"),
+    ("bbox_rotate", "shape", r"input_shape", "boxes of an image without extent are kept"),
     ("erase", "values", r"axes", "negative axes count from the last one; DALI leaves them out"),
     ("preemphasis_filter", "values", "", "each channel is filtered by itself; DALI runs through the interleaved values"),
     ("resize_crop_mirror", "values", "", "mirror is for width and height whatever the layout; DALI mirrors other axes where C comes first"),
@@ -49,7 +53,7 @@ RULES = [
         "resize resize_crop_mirror tensor_resize warp_affine rotate brightness contrast brightness_contrast hsv hue saturation color_twist "
         "decoders.image_slice decoders.image_crop decoders.image_random_crop random_resized_crop gaussian_blur sphere water "
         "color_space_conversion filter laplacian clahe jpeg_compression_distortion power_spectrum spectrogram mel_filter_bank",
-        "values", "", ROUNDING,
+        "last digit", "", ROUNDING,
     ),
 ]  # fmt: skip
 
@@ -58,6 +62,7 @@ def reason(call, kind, words):
     """Why a difference stands; None where no rule states it."""
     text = f"{words} {call}"
     for operators, of_kind, pattern, why in RULES:
-        if (operators == "*" or call.operator in operators.split()) and kind == of_kind and re.search(pattern, text):
+        fits = kind == of_kind or (kind == "last digit" and of_kind == "values")
+        if (operators == "*" or call.operator in operators.split()) and fits and re.search(pattern, text):
             return why
     return None

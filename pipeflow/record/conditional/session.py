@@ -22,6 +22,7 @@ from pipeflow.errors import (
     LAYOUT,
     PACKAGE,
     RESHAPE,
+    BadValue,
     DivergentBranches,
     logical_error,
     merge_error,
@@ -384,7 +385,7 @@ def _kind_of(value: Any) -> str:
 def _unmergeable(name: str, a: Any, b: Any, where: str) -> Unusable:
     if name == RETURN and (a is None or b is None):
         return Unusable(
-            RuntimeError,
+            BadValue,
             (
                 f"some samples return a value and others return nothing (condition at {where}); add a return to the other path."
             ),
