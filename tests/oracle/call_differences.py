@@ -49,6 +49,10 @@ RULES = [
     ("dump_image", "layout", "", "the layout stays; DALI drops it"),
     ("pad erase slice crop crop_mirror_normalize", "values", "fill_value", SATURATED),
     ("mfcc", "values", "lifter", "a negative lifter is none; DALI divides by it"),
+    ("resize tensor_resize resize_crop_mirror", "values", "INTERP_GAUSSIAN", "Gaussian windows are symmetric; DALI leaves out a pixel at the far end"),
+    ("rotate warp_affine", "values", "INTERP_NN", "a position between two pixels takes one of them; the last digit of the position decides"),
+    ("squeeze", "shape", r"axes=\[-", "negative axes count from the last one; DALI ignores them"),
+    ("reshape", "shape", "src_dims", "shares of new axes are of 1"),
     (
         "resize resize_crop_mirror tensor_resize warp_affine rotate brightness contrast brightness_contrast hsv hue saturation color_twist "
         "decoders.image_slice decoders.image_crop decoders.image_random_crop random_resized_crop gaussian_blur sphere water "
