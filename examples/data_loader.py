@@ -6,6 +6,7 @@ left in the middle of an epoch and goes on there. The picture has a row for each
 
 import argparse
 import random
+from pathlib import Path
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def make() -> pipeflow.loading.transformed.TransformedLoader:
 def main() -> None:
     """One epoch in two parts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--picture", help="where to write the contact sheet")
+    parser.add_argument("--picture", type=Path, default=Path(__file__).parent / "output" / "data_loader.png")
     picture = parser.parse_args().picture
     rows = []
     first = make()
@@ -69,9 +70,10 @@ def main() -> None:
         print(f"batch {number}: {batch['corners'].tolist()} corners, {', '.join(batch['name'][:2])}, ...")
         rows.append(batch["image"])
     second.close()
-    if picture:
-        sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in rows])
-        Image.fromarray(sheet).save(picture)
+    sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in rows])
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(sheet).save(picture)
+    print(f"picture: {picture}")
 
 
 if __name__ == "__main__":

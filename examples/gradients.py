@@ -34,7 +34,7 @@ def pipeline():
 
 def main():
     for x, y, dy_dx in zip(*[np.asarray(batch.as_array()) for batch in pipeline().run()]):
-        print(f"x = {x:4.1f}: log_huber = {y:6.3f}, derivative = {dy_dx:5.3f}")
+        print(f"x = {x:4.1f}: log_huber = {y:6.3f}, derivative = {dy_dx:5.3f} {'#' * round(5 * dy_dx)}")
 
 
 if __name__ == "__main__":

@@ -37,12 +37,17 @@ def step(weights, x, y):
 
 def main() -> None:
     """Trains for five epochs."""
+    first = None
     iterator = load(batch_size=16, num_threads=1, seed=1)
     weights = jnp.zeros(2)
     for epoch in range(5):
         for batch in iterator:
             weights, loss = step(weights, batch["x"], batch["y"])
-        print(f"epoch {epoch + 1} on {len(devices)} devices: loss {float(loss):.5f}, weights {np.round(weights, 3)}")
+        first = first or float(loss)
+        bar = "#" * round(30 * (float(loss) / first) ** 0.5)
+        print(
+            f"epoch {epoch + 1} on {len(devices)} devices: loss {float(loss):.5f}, weights {np.round(weights, 3)} {bar}"
+        )
 
 
 if __name__ == "__main__":

@@ -108,6 +108,8 @@ def main() -> None:
     first = train(options.stop_after, saves_to=str(options.checkpoint))
     second = train(options.steps, goes_on_from=str(options.checkpoint))
     print(f"in one go {len(whole.seen)} batches, in parts {len(first.seen)} and {len(second.seen)}")
+    print("in one go", "=" * len(whole.seen))
+    print("in parts ", "=" * len(first.seen) + ">" * len(second.seen))
     print("the same batches:", first.seen + second.seen == whole.seen)
     equal = all(torch.equal(a, b) for a, b in zip(whole.parameters(), second.parameters()))
     print("the same weights:", equal)

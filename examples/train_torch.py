@@ -39,6 +39,18 @@ def jitter(point, label):
     return point + fn.random.normal(shape=[2], stddev=0.1), label
 
 
+def chart(model: torch.nn.Module) -> str:
+    """The plane from (-2, -2) to (5, 5), with the class that the model gives each place, and the centres as numbers."""
+    across, up = np.linspace(-2, 5, 48, dtype=np.float32), np.linspace(5, -2, 18, dtype=np.float32)
+    places = np.stack(np.meshgrid(across, up), -1).reshape(-1, 2)
+    with torch.no_grad():
+        classes = model(torch.from_numpy(places)).argmax(1).numpy().reshape(18, 48)
+    letters = np.array(list(".+o"))[classes]
+    for number, (x, y) in enumerate(Blobs.centres):
+        letters[abs(up - y).argmin(), abs(across - x).argmin()] = str(number)
+    return "\n".join("".join(row) for row in letters)
+
+
 def main() -> None:
     """Trains; prints the loss of each epoch."""
     arguments = argparse.ArgumentParser(description=__doc__)
@@ -92,6 +104,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print(f"stopped in epoch {loader.loop.at.epoch + 1} after batch {loader.loop.at.step}; start again to continue")
     save()
+    print(chart(model))
 
 
 if __name__ == "__main__":

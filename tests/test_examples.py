@@ -76,6 +76,8 @@ def test_conditional_augment_changes_every_picture_by_its_branch(tmp_path):
 def test_a_data_set_goes_on_in_the_middle_of_an_epoch(tmp_path):
     """Every polygon is drawn once over both parts, in a picture with a row for each batch."""
     printed = run("data_loader.py", "--picture", tmp_path / "sheet.png", folder=tmp_path).splitlines()
+    picture, printed = printed[-1], printed[:-1]
+    assert picture.startswith("picture: ")
     assert [line.split(":")[0] for line in printed] == ["batch 0", "batch 1", "batch 2", "batch 3"]
     corners = [
         int(number) for line in printed for number in re.findall(r"\d+", line[line.index("[") : line.index("]")])
