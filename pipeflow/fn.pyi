@@ -4959,7 +4959,7 @@ class readers:
         """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: give the image
             label_available: give the label
             shard_id: number of the shard that this reader reads, from 0
@@ -4997,7 +4997,7 @@ class readers:
         """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: give the image
             label_available: give the label
             shard_id: number of the shard that this reader reads, from 0
@@ -5035,7 +5035,7 @@ class readers:
         """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: give the image
             label_available: give the label
             shard_id: number of the shard that this reader reads, from 0
@@ -5073,7 +5073,7 @@ class readers:
         """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: give the image
             label_available: give the label
             shard_id: number of the shard that this reader reads, from 0
@@ -5114,7 +5114,7 @@ class readers:
         """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
@@ -5158,7 +5158,7 @@ class readers:
         """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
@@ -5202,7 +5202,7 @@ class readers:
         """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
@@ -5246,7 +5246,7 @@ class readers:
         """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
@@ -5290,7 +5290,7 @@ class readers:
         """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
@@ -5334,7 +5334,7 @@ class readers:
         """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
-            path: folders of the databases, or their files; several are read one after the other
+            path: folders of the databases, or their files or URLs; several are read one after the other
             image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
@@ -5385,8 +5385,8 @@ class readers:
         """Reads encoded images with the boxes and the labels of their objects.
 
         Arguments:
-            file_root: folder of the names of the images
-            annotations_file: path of the annotations, a JSON file
+            file_root: folder of the names of the images, or its URL
+            annotations_file: path or URL of the annotations, a JSON file
             ltrb: return boxes as left, top, right, bottom; False: x, y, width, height
             ratio: return coordinates as fractions of the image's width and height
             polygon_masks: add the polygons of the masks: rows of (object, start, end), and vertices
@@ -5678,7 +5678,7 @@ class readers:
         """Reads the samples of recordings and, if requested, the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
 
         Arguments:
-            manifest_filepaths: paths of the manifests
+            manifest_filepaths: paths or URLs of the manifests
             read_sample_rate: return the sampling rate as an output
             read_text: return the transcript as an output
             read_idxs: return the number of the entry as an output
@@ -5821,7 +5821,7 @@ class readers:
         """Reads sequences of frames, decoded, uint8 in the layout FHWC.
 
         Arguments:
-            file_root: folder of the folders of frames
+            file_root: folder of the folders of frames, or its URL
             sequence_length: number of frames of a sequence
             step: frames between the beginnings of two sequences
             stride: frames from one frame of a sequence to the next

@@ -5,9 +5,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeflow import fn, pipeline_def
 from pipeflow.operators.readers import remote
+from pipeflow.operators.readers.sequence import SequenceReader
 
 pytestmark = pytest.mark.adapters
 
@@ -54,6 +56,20 @@ def test_members_of_an_archive(store, tmp_path, files):
         for number in range(3):
             archive.writestr(f"{number}.npy", store.cat_file(f"/folder/{number}.npy"))
     assert arrays(files.format(tmp_path / "a.zip")) == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_folders_of_frames(store):
+    """The sub-folders of a URL are videos; other files are left out."""
+    for video in "ba":
+        for number in range(3):
+            data = io.BytesIO()
+            Image.fromarray(np.full((3, 4, 3), number + 10 * (video == "b"), np.uint8)).save(data, "PNG")
+            store.pipe_file(f"/folder/{video}/{number}.png", data.getvalue())
+        store.pipe_file(f"/folder/{video}/notes.txt", b"none")
+    reader = SequenceReader(file_root="memory://folder", sequence_length=2)
+    assert reader.far
+    found = [reader.fetch(index)[0][:, 0, 0, 0].tolist() for index in range(len(reader))]
+    assert found == [[0, 1], [1, 2], [10, 11], [11, 12]]
 
 
 def test_what_fails_is_tried_again(store, monkeypatch):

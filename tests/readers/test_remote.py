@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import http.server
 import io
+import json
 import queue
 import socket
 import tarfile
@@ -14,6 +15,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow
 import pytest
+import soundfile
+from PIL import Image
 from pyarrow import parquet
 from readers import records
 
@@ -21,8 +24,10 @@ from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.ahead import ReadAhead
+from pipeflow.operators.readers.caffe import CaffeReader
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies
 from pipeflow.operators.readers.places import expanded
+from pipeflow.operators.readers.sequence import SequenceReader
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -289,6 +294,52 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path):
 
     parquet.write_table(pyarrow.table({"x": list(range(7))}), tmp_path / "a.parquet", row_group_size=3)
     local_and_remote(server, tmp_path, ["a.parquet"], lambda paths: fn.readers.parquet(paths=paths, columns=["x"]), 7)
+
+
+def test_readers_of_lists_and_databases_read_urls(server, tmp_path):
+    """Annotations, manifests and databases, and the files that they name."""
+    for number in range(3):
+        (tmp_path / f"{number}.bin").write_bytes(bytes([number]) * 9)
+    coco = {
+        "images": [{"id": n + 1, "width": 9, "height": 5, "file_name": f"{n}.bin"} for n in range(3)],
+        "annotations": [{"id": n, "image_id": n + 1, "category_id": 7, "bbox": [n, 1, 2, 3]} for n in range(3)],
+        "categories": [{"id": 7}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(coco))
+
+    def annotated(paths):
+        return tuple(fn.readers.coco(annotations_file=paths[0], file_root=paths[0].rpartition("/")[0]))
+
+    found = local_and_remote(server, tmp_path, ["coco.json", "0.bin", "1.bin", "2.bin"], annotated, 3)
+    assert found[0][0] == [[n] * 9 for n in range(3)]
+
+    soundfile.write(tmp_path / "a.wav", np.linspace(-0.5, 0.5, 800), 8000)
+    lines = [{"audio_filepath": "a.wav", "text": "yes"}, {"audio_filepath": "a.wav", "offset": 0.05, "duration": 0.02}]
+    (tmp_path / "all.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    local_and_remote(
+        server,
+        tmp_path,
+        ["all.json", "a.wav"],
+        lambda paths: tuple(fn.readers.nemo_asr(manifest_filepaths=paths[:1])),
+        2,
+    )
+
+    values = [records.message(f4=bytes([n]) * 90 * n, f5=n, f7=1) for n in range(4)]
+    (tmp_path / "data.mdb").write_bytes(records.lmdb(values))
+    local_and_remote(server, tmp_path, ["data.mdb"], lambda paths: tuple(fn.readers.caffe(path=paths)), 4)
+    assert [place for place, _ in server.requests].count("/data.mdb") > 4
+    assert CaffeReader(path=server.url).fetch(1)[1] == [1]
+
+
+def test_frames_of_a_url_of_this_machine(tmp_path):
+    """A file:// URL is a folder; a server of http cannot list its folders."""
+    (tmp_path / "a b").mkdir()
+    for number in range(2):
+        Image.fromarray(np.full((3, 4, 3), number, np.uint8)).save(tmp_path / "a b" / f"{number}.png")
+    url = f"file://{tmp_path}"
+    assert SequenceReader(file_root=url, sequence_length=2).fetch(0)[0][:, 0, 0, 0].tolist() == [0, 1]
+    with pytest.raises(ValueError, match="a server of http cannot say which files it has"):
+        SequenceReader(file_root="http://127.0.0.1/videos", sequence_length=2)
 
 
 def test_samples_are_requested_side_by_side(server):

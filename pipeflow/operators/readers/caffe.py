@@ -11,10 +11,11 @@ import numpy as np
 
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
+from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.lmdb import file_of, places
 from pipeflow.operators.readers.order import located
-from pipeflow.operators.readers.places import strings
+from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.protobuf import BYTES, VARINT, fields, signed, tagged
 from pipeflow.operators.readers.reader import reader
 
@@ -25,10 +26,11 @@ class Records:
     """The records of several databases, one after the other."""
 
     def __init__(self, path: Any) -> None:
-        self._files = [file_of(item) for item in strings(path, "path")]
+        self._files = [file_of(item) for item in expanded(path, "path")]
         if not self._files:
             raise ValueError("'path' is an empty list: at least one database is needed")
         tables = [places(file) for file in self._files]
+        self.far = any(map(remote.is_url, self._files))
         self._table = np.concatenate(tables)
         self._ends = np.cumsum([len(table) for table in tables])
 
@@ -112,13 +114,14 @@ class CaffeReader:
     def __init__(
         self,
         *,
-        path: Any = required("folders of the databases, or their files; several are read one after the other"),
+        path: Any = required("folders of the databases, or their files or URLs; several are read one after the other"),
         image_available: bool = default(True, "give the image"),
         label_available: bool = default(True, "give the label"),
     ) -> None:
         check_outputs(image_available, label_available, "label_available")
         self._image, self._label = image_available, label_available
         self._records = Records(path)
+        self.far = self._records.far
 
     def __len__(self) -> int:
         return len(self._records)

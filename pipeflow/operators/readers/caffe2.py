@@ -70,7 +70,7 @@ class Caffe2Reader:
     def __init__(
         self,
         *,
-        path: Any = required("folders of the databases, or their files; several are read one after the other"),
+        path: Any = required("folders of the databases, or their files or URLs; several are read one after the other"),
         image_available: bool = default(True, "return the image, the first tensor of a record"),
         label_type: int = default(0, "0 one label, 1 several, 2 a vector, 3 several with weights, 4 none"),
         num_labels: int = default(1, "number of the classes, for `label_type` 1 and 3"),
@@ -86,6 +86,7 @@ class Caffe2Reader:
         self._image, self._labels, self._classes = image_available, label_type, num_labels
         self._more, self._box = additional_inputs, bbox
         self._records = Records(path)
+        self.far = self._records.far
 
     def __len__(self) -> int:
         return len(self._records)

@@ -8,9 +8,10 @@ import numpy as np
 
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
+from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.coco_masks import decoded_counts, filled, runs
 from pipeflow.operators.readers.files import Paths, joined, read_file
-from pipeflow.operators.readers.places import strings
+from pipeflow.operators.readers.places import local, strings
 from pipeflow.operators.readers.reader import reader
 
 _FARTHEST = 100_000  # pixels; the outline of a mask is walked in steps
@@ -38,8 +39,8 @@ class CocoReader:
     def __init__(
         self,
         *,
-        file_root: Any = default(None, "folder of the names of the images"),
-        annotations_file: str = required("path of the annotations, a JSON file"),
+        file_root: Any = default(None, "folder of the names of the images, or its URL"),
+        annotations_file: str = required("path or URL of the annotations, a JSON file"),
         ltrb: bool = default(False, "return boxes as left, top, right, bottom; False: x, y, width, height"),
         ratio: bool = default(False, "return coordinates as fractions of the image's width and height"),
         polygon_masks: bool = default(
@@ -59,10 +60,11 @@ class CocoReader:
     ) -> None:
         if polygon_masks + masks + pixelwise_masks > 1:
             raise ValueError("only one of 'polygon_masks', 'masks' and 'pixelwise_masks' can be given")
+        annotations_file = local(annotations_file)
         self._file = annotations_file
         self._ltrb, self._ratio, self._ids = ltrb, ratio, image_ids
         self._polygons, self._numbers, self._pixels = polygon_masks or masks, masks, pixelwise_masks
-        root = None if file_root is None else strings(file_root, "file_root")[0]
+        root = None if file_root is None else local(strings(file_root, "file_root")[0])
         document = _load(annotations_file)
         entries = self._chosen(document, images)
         labels = None if avoid_class_remapping else self._labels_of(document)
@@ -93,6 +95,7 @@ class CocoReader:
                         f"max_pixels={max_pixels} pixels; raise max_pixels if it is meant"
                     )
         self._paths = Paths(joined(root, entry["file_name"]) for entry in entries)
+        self.far = any(map(remote.is_url, self._paths))
         self._image = np.array([[entry["id"], entry["height"], entry["width"]] for entry in entries], np.int32)
         found = [item for entry in entries for item in objects[entry["id"]]]
         self._ends = np.cumsum([0] + [len(objects[entry["id"]]) for entry in entries])

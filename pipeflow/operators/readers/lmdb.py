@@ -10,11 +10,13 @@ halves (2 + 2), its flags (2), the size of its key (2), the key and the value. L
 import os
 from struct import Struct
 from typing import IO
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from pipeflow.errors import BadData
-from pipeflow.operators.readers.files import open_regular, read_into
+from pipeflow.operators.readers import remote
+from pipeflow.operators.readers.files import open_regular, read_into, size_of
 
 _HEADER = 16
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
@@ -34,7 +36,9 @@ _LARGEST_NODE = (_PAGE - _HEADER) // 2 - 2  # larger values have pages of their 
 
 
 def file_of(path: str) -> str:
-    """The file of a database; the path is a folder or the file itself."""
+    """The file of a database; the path is a folder or the file itself, which at a URL has a name with a dot."""
+    if remote.is_url(path):
+        return path if "." in urlsplit(path).path.rpartition("/")[2] else f"{path.rstrip('/')}/data.mdb"
     return os.path.join(path, "data.mdb") if os.path.isdir(path) else path
 
 
@@ -52,7 +56,7 @@ def entries(path: str) -> np.ndarray:
 class _Tree:
     def __init__(self, file: object, path: str) -> None:
         self.file, self.path = file, path
-        self.size = os.fstat(file.fileno()).st_size  # type: ignore[attr-defined]
+        self.size = size_of(file)
         first = self._meta(0)
         self.page_size = _TREE.unpack_from(first, _FREE_TREE)[0]
         if self.page_size not in _PAGE_SIZES:

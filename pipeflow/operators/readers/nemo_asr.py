@@ -14,8 +14,9 @@ from pipeflow.declare import Args, DType, default, required
 from pipeflow.errors import BadData, OutOfRange
 from pipeflow.operators.audio import FLOAT
 from pipeflow.operators.decoders_audio import DECODED_TYPES, check_max_bytes, decode_sound
+from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.files import Listing, Paths, joined, read_file, read_lines
-from pipeflow.operators.readers.places import strings
+from pipeflow.operators.readers.places import expanded, local
 from pipeflow.operators.readers.reader import reader
 
 
@@ -42,7 +43,7 @@ class NemoAsrReader:
     def __init__(
         self,
         *,
-        manifest_filepaths: Any = required("paths of the manifests"),
+        manifest_filepaths: Any = required("paths or URLs of the manifests"),
         read_sample_rate: bool = default(True, "return the sampling rate as an output"),
         read_text: bool = default(True, "return the transcript as an output"),
         read_idxs: bool = default(False, "return the number of the entry as an output"),
@@ -65,7 +66,7 @@ class NemoAsrReader:
         if math.isnan(sample_rate) or math.isinf(sample_rate):
             raise ValueError(f"sample_rate must be positive, or -1 for the rate of the file, got {sample_rate}")
         check_max_bytes(max_bytes)
-        manifests = strings(manifest_filepaths, "manifest_filepaths")
+        manifests = expanded(manifest_filepaths, "manifest_filepaths")
         if not manifests:
             raise ValueError("'manifest_filepaths' is an empty list")
         entries = [entry for path in manifests for entry in _entries(path)]
@@ -73,6 +74,7 @@ class NemoAsrReader:
         if not kept:
             raise BadData(f"no recordings of the wanted duration in {', '.join(manifests)}: {len(entries)} are listed")
         self._paths = Paths(entry.path for entry in kept)
+        self.far = any(map(remote.is_url, self._paths))
         self._spans = np.array([(entry.offset, entry.duration) for entry in kept], np.float64)
         self._texts = Paths(entry.text for entry in kept)
         self._listings = {path: Listing(path, [entry.line for entry in kept]) for path in manifests}
@@ -145,7 +147,7 @@ def _entries(manifest: str) -> Iterator[_Entry]:
             raise BadData(f"{place} is not JSON: {error}") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("audio_filepath"), str):
             raise BadData(f"{place} has no audio_filepath")
-        path, text = joined(folder, entry["audio_filepath"]), str(entry.get("text") or "")
+        path, text = joined(folder, local(entry["audio_filepath"])), str(entry.get("text") or "")
         for name, value in (("audio_filepath", path), ("text", text)):
             try:
                 encoded = os.fsencode(value)

@@ -26,8 +26,18 @@ def expanded(value: Any, name: str, root: str | None = None) -> list[str]:
             found.append(text)
         else:
             for one in _without_braces(text):
-                found += _matching(_local(one), name, root)
+                found += _matching(local(one), name, root)
     return found
+
+
+def local(path: str) -> str:
+    """A path of this machine for a URL that begins with file://; other paths and URLs as they are."""
+    if path[:7].lower() != "file://":
+        return path
+    address = urlsplit(path)
+    if address.netloc not in ("", "localhost"):
+        raise ValueError(f"{path}: file:// names files of this machine, as in file:///data/train.tar")
+    return unquote(address.path)
 
 
 def _matching(path: str, name: str, root: str | None) -> list[str]:
@@ -43,16 +53,6 @@ def _matching(path: str, name: str, root: str | None) -> list[str]:
     if not found:
         raise FileNotFoundError(f"{name}: no file matches {os.path.join(root or '', path)}")
     return found
-
-
-def _local(path: str) -> str:
-    """A path of this machine for a URL that begins with file://."""
-    if path[:7].lower() != "file://":
-        return path
-    address = urlsplit(path)
-    if address.netloc not in ("", "localhost"):
-        raise ValueError(f"{path}: file:// names files of this machine, as in file:///data/train.tar")
-    return unquote(address.path)
 
 
 def _without_braces(text: str) -> Iterator[str]:

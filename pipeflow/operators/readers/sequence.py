@@ -7,7 +7,9 @@ import numpy as np
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.files import IMAGES, Paths, matcher, read_file
+from pipeflow.operators.readers.places import local
 from pipeflow.operators.readers.reader import reader
 from pipeflow.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType
 
@@ -25,7 +27,7 @@ class SequenceReader:
     def __init__(
         self,
         *,
-        file_root: str = required("folder of the folders of frames"),
+        file_root: str = required("folder of the folders of frames, or its URL"),
         sequence_length: int = required("number of frames of a sequence"),
         step: int = default(1, "frames between the beginnings of two sequences"),
         stride: int = default(1, "frames from one frame of a sequence to the next"),
@@ -38,7 +40,9 @@ class SequenceReader:
             raise ValueError(f"image_type must be RGB, BGR, GRAY or ANY_DATA, got {image_type!r}")
         self._length, self._stride = sequence_length, stride
         self._wanted = kernels.images.Wanted(DALIImageType(image_type).name, np.dtype(np.uint8), True, False)
-        videos = _videos(file_root)
+        file_root = local(file_root)
+        self.far = remote.is_url(file_root)
+        videos = _far_videos(file_root) if self.far else _videos(file_root)
         self._paths = Paths(path for video in videos for path in video)
         reach = (sequence_length - 1) * stride
         starts, first = [np.empty(0, np.int64)], 0
@@ -100,3 +104,14 @@ def _videos(root: str) -> list[list[str]]:
         with os.scandir(folder) as entries:
             videos.append(sorted(entry.path for entry in entries if entry.is_file() and wanted.match(entry.name)))
     return videos
+
+
+def _far_videos(root: str) -> list[list[str]]:
+    """The images of every folder below a URL."""
+    wanted = matcher(IMAGES, False)
+    videos: dict[str, list[str]] = {}
+    for path in remote.matching(f"{root.rstrip('/')}/*/*"):
+        folder, _, name = path.rpartition("/")
+        if wanted.match(name):
+            videos.setdefault(folder, []).append(path)
+    return [videos[folder] for folder in sorted(videos)]
