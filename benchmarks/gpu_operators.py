@@ -84,7 +84,7 @@ class Launches:
     kept: list[Any]
     queue: list[Callable[[], None]]
 
-    def place(self, _output: int, sizes: Sequence[int]) -> list[int]:
+    def allocate(self, _output: int, sizes: Sequence[int]) -> list[int]:
         """Allocates one block for all samples, without gaps."""
         base = self.scratch(max(sum(sizes), 1))
         return [base + sum(sizes[:index]) for index in range(len(sizes))]

@@ -255,11 +255,13 @@ class DevicePlanner:
             op.check_dtype(inputs[0].dtype)
             if any(x.dtype.kind == "c" for x in inputs):
                 raise UnsupportedType("complex numbers are computed on the CPU only: use .cpu() before this operator")
+        unlabelled = op.generic and not layouts[0]  # the result has no layout either, as on the CPU
         if op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
             specs, item = self._item(inputs, layouts, sample.arguments, sample.key)
-            return _Planned(list(item.outputs), tuple(spec.layout or "" for spec in specs), [item])
+            found = tuple("" if unlabelled else spec.layout or "" for spec in specs)
+            return _Planned(list(item.outputs), found, [item])
         frames = inputs[0].shape[0]
         varying = self.per_frame & sample.arguments.keys()
         for name in varying:

@@ -40,10 +40,10 @@ def call_of(text):
     return calls[-1]
 
 
-def source(array):
+def source(array, layout=None):
     """A node with the same sample twice."""
     samples = [np.asarray(array)] * 2
-    return fn.external_source(lambda: samples)
+    return fn.external_source(lambda: samples, layout=layout or None)
 
 
 def run(define, device_id=None, batches=BATCHES, **options):
@@ -76,7 +76,9 @@ def compare_example(text, device_id=0):
 
     def define(on_gpu):
         inputs = [x.samples()[0] if isinstance(x, TensorListCPU) else x for x in call.inputs]
-        nodes = [source(x).gpu() if on_gpu else source(x) for x in inputs]
+        layouts = [call.op.layout_of_array(np.ndim(x)) if not place else "" for place, x in enumerate(inputs)]
+        nodes = [source(x, layout) for x, layout in zip(inputs, layouts)]
+        nodes = [node.gpu() if on_gpu else node for node in nodes]
         named = {name: source(x.samples()[0]) for name, x in call.arguments.items()}
         device = "gpu" if on_gpu else None
         made = declare.interpreter.get()(

@@ -24,6 +24,19 @@ def test_every_example(device, op, text):
     device_cases.compare_example(text)
 
 
+def test_data_without_a_layout(device):
+    """Operators that filter all axes of it give results without a layout, as on the CPU."""
+    data = np.random.default_rng(4).integers(0, 255, (9, 8, 7), np.uint8)
+
+    def blurred(on_gpu):
+        node = device_cases.source(data)
+        return (fn.gaussian_blur(node.gpu() if on_gpu else node, sigma=1.0),)
+
+    expected = device_cases.run(lambda: blurred(False))
+    assert expected[0][0].layout() == ""
+    device_cases.assert_same(device_cases.run(lambda: blurred(True), 0), expected)
+
+
 def test_a_graph_of_images(device):
     """Many operators in one segment: one copy to the device a batch, and what the CPU gives."""
     device_cases.compare_images()
