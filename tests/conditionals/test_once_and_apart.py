@@ -302,8 +302,12 @@ def test_why_a_callable_runs_as_written():
         def __call__(self, x):
             return x
 
+        def method(self, x):
+            return x
+
     reason = "it is marked @do_not_convert"
     assert why_not_converted(marked) == reason
     assert why_not_converted(functools.partial(marked, 1)) == reason
     assert why_not_converted(Marked()) == reason
+    assert why_not_converted(Marked().method) == reason
     assert why_not_converted(lambda x: x) is None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, math, pipeline_def, types
+from pipeflow.declare import values
 from pipeflow.errors import DoesNotFit, NestedStructure
 
 IMAGE = example_data.bmp_bytes().tobytes()
@@ -190,3 +191,34 @@ def test_a_list_of_arrays_is_a_batch_in_a_debug_run():
     assert again.layout() == "HW"
     with pytest.raises(RuntimeError, match="a list of 1 array was given in a batch of 2"):
         outputs(lambda: define(1), debug=True)
+
+
+def test_single_numbers_have_32_bits_unless_numpy_says_64():
+    """A call without a pipeline: Python numbers become constants, a number of NumPy keeps its type."""
+    found = {value: np.asarray(fn.copy(value)).dtype for value in (0.5, 3)}
+    assert found == {0.5: np.float32, 3: np.int32}
+    assert np.asarray(fn.copy(np.float64(0.5))).dtype == np.float64
+
+
+def test_an_argument_that_is_a_number_is_no_truth_value_and_no_text():
+    """float() would take both."""
+    for value in (True, "1", None):
+        with pytest.raises(TypeError, match="argument must be a number, not "):
+            values._number(value)
+    assert [values._number(value) for value in (2, 0.5, np.float32(0.25), np.array(3))] == [2.0, 0.5, 0.25, 3.0]
+
+
+def test_several_outputs_are_a_list():
+    """As in DALI: a program may append to it."""
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        outputs = fn.python_function(fn.external_source(lambda: [[1]]), function=lambda x: (x, x + 1), num_outputs=2)
+        assert type(outputs) is list
+        return outputs
+
+    assert [int(batch.at(0)[0]) for batch in define().run()] == [1, 2]
+    for _ in range(3):  # the first call prepares the others
+        called = fn.random_bbox_crop(np.float32([[0.1, 0.1, 0.9, 0.9]]))
+        assert type(called) is list
+        assert len(called) == 3

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from pipeflow import Pipeline, fn, pipeline_def, types
+from pipeflow.compile.plan import Plan
 from pipeflow.errors import TooManyFailures
-from pipeflow.executor.failures import JUDGED
+from pipeflow.executor.failures import JUDGED, Failures
 
 BATCH = 8
 PLACES = ("function", "threaded function", "pure function", "py_function", "source", "operator", "reader")
@@ -651,3 +652,12 @@ def test_values_in_a_debug_run_are_those_that_are_left():
 
     pipeline_def(define, batch_size=BATCH, num_threads=1, debug=True)().run()
     assert seen == [(6, 6)]
+
+
+def test_a_checkpoint_without_failures_counts_from_none():
+    """Nothing has failed and nothing was seen; other counts are continued."""
+    failures = Failures(Plan((), (), (), ()), [])
+    failures.restore([3, 40])
+    assert failures.state() == [3, 40]
+    failures.restore(None)
+    assert failures.state() == [0, 0]

@@ -261,6 +261,17 @@ class TestNumbaFunction:
         with pytest.raises(TypeError, match="is declared as uint8 with 3 axes and is float32"):
             run(lambda: fn.numba_function(fn.random.uniform(shape=[2, 2, 2]), run_fn=transpose, **SAME))
 
+    def test_the_wrong_number_of_axes_is_found_at_build_where_it_is_known(self):
+        """A source with a number of axes is enough."""
+
+        @pipeline_def(batch_size=1, num_threads=1)
+        def define():
+            x = fn.external_source(lambda: [np.ones((2, 2), np.uint8)], dtype=types.UINT8, ndim=2)
+            return fn.numba_function(x, run_fn=transpose, setup_fn=transposed_shape, **SAME)
+
+        with pytest.raises(TypeError, match="is declared as uint8 with 3 axes and is uint8 with 2 axes"):
+            define().build()
+
     def test_arguments_are_checked_against_each_other(self):
         """Lists of different lengths, the wrong number of inputs and missing shapes are errors at build."""
         x = np.ones((2, 2, 2), np.uint8)

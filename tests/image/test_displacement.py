@@ -110,9 +110,10 @@ def test_wrong_warps_are_explained():
 def test_the_last_pixel_of_a_row_may_come_from_the_first_of_the_image():
     """RGB bytes move four at a time but for the last of a row, which is copied or filled by itself."""
     image = np.arange(1, 13, dtype=np.uint8).reshape(2, 2, 3)
-    across, down = np.array([[1.0, 0.0], [5.0, 0.0]], np.float32), np.array([[1.0, 0.0], [0.0, -7.0]], np.float32)
-    found = fn.experimental.remap(image, across, down, interp=types.INTERP_NN, pixel_origin="center")
-    assert found.tolist() == [[[10, 11, 12], [1, 2, 3]], [[0, 0, 0], [0, 0, 0]]]
+    turned = fn.rotate(image, angle=180.0, interp_type=types.INTERP_NN, keep_size=True)
+    assert turned.tolist() == image[::-1, ::-1].tolist()
+    outside = fn.warp_affine(image, matrix=[-1.0, 0.0, 1.0, 0.0, 1.0, 0.0], interp_type=types.INTERP_NN, fill_value=99)
+    assert outside.tolist() == [[[1, 2, 3], [99] * 3], [[7, 8, 9], [99] * 3]]
 
 
 def test_remap_by_hand_and_by_opencv():

@@ -1,11 +1,15 @@
 """Windows around every pixel: values by hand, by SciPy and by OpenCV."""
 
+import math
+from types import SimpleNamespace
+
 import cv2
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from pipeflow import fn
+from pipeflow.operators.on_gpu.morphology import check_size
 from pipeflow.tensors import TensorListCPU
 
 IMAGE = np.random.default_rng(2).integers(0, 256, (21, 34, 3), dtype=np.uint8)
@@ -155,3 +159,11 @@ def test_forms_and_algorithms_of_debayer():
         TypeError,
         lambda: fn.debayer(SENSOR.astype(np.uint16), blue_position=(0, 0), algorithm="vng_ocv"),
     )
+
+
+def test_the_kernels_on_a_gpu_count_up_to_31_bits():
+    """2**31 values are refused by number, one fewer is taken."""
+    item = lambda *shape: SimpleNamespace(input=SimpleNamespace(shape=shape, size=math.prod(shape)))
+    check_size(item(1, 2**31 - 1, 1))
+    with pytest.raises(ValueError, match=f"the image has {2**31} values; the GPU form takes fewer than"):
+        check_size(item(2**15, 2**15, 2))

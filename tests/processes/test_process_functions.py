@@ -15,7 +15,7 @@ import pytest
 from helpers import in_time
 from process_helpers import Meeting, begin_long_ago, gone, meet
 
-from pipeflow import fn, pipeline_def, system
+from pipeflow import Spec, fn, pipeline_def, system
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers.zygote import SharedForkServer
 
@@ -432,3 +432,25 @@ def test_a_pipeline_that_is_built_and_dropped_leaves_no_descriptors():
     for _ in range(20):
         make(np.abs, parallel="processes").build()
     in_time(lambda: settled(before + 10))
+
+
+def in_several_forms(x):
+    """The number as what is declared, or as a list: only the first is written to its place."""
+    number = int(x[0, 0])
+    return [number, 1.0] if number % 3 == 1 else np.float32([number, 1])
+
+
+def test_declared_results_in_another_form_come_with_the_others():
+    """Each sample has its own numbers, whether it was written to shared memory or sent; each alone and in any mixture."""
+
+    @pipeline_def(batch_size=6, num_threads=1, py_num_workers=2)
+    def define():
+        data = fn.external_source(functools.partial(numbers, 3), batch=True, cycle="raise")
+        declared = Spec(np.float32, (2,))
+        return fn.python_function(data, function=in_several_forms, parallel="processes", outputs=declared)
+
+    pipe = define()
+    for first in (0, 6, 12):
+        (result,) = pipe.run()
+        assert result.as_array().tolist() == [[first + place, 1] for place in range(6)]
+        assert result.as_array().dtype == np.float32

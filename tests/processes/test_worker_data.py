@@ -10,6 +10,7 @@ import pytest
 from pipeflow.errors import Failed, InvalidState
 from pipeflow.executor.workers import segments
 from pipeflow.executor.workers.pool import WorkerPool
+from pipeflow.executor.workers.worker import _lay
 
 
 @pytest.fixture(scope="module")
@@ -331,4 +332,20 @@ def test_a_dtype_travels_by_its_name_where_that_says_all():
         "|S5",
         "<M8[ms]",
     ]
+    assert all(type(segments.name_of(np.dtype(name))) is str for name in ("<f4", "|u1", "|S5", "<M8[ms]"))
     assert segments.name_of(fields) is fields
+
+
+def test_results_go_to_their_places_or_elsewhere():
+    """Arrays of the expected type and shape are written in place; what is different is sent with its position."""
+    sent = []
+    writer = SimpleNamespace(put=lambda value: sent.append(value) or ("sent", len(sent)))
+    places = [np.zeros((3, 2), np.float32), np.zeros((3, 2), np.int32)]
+    one, two = np.float32([1, 2]), np.int32([3, 4])
+    assert _lay((one, two), 1, places, writer) is None
+    assert [place.tolist() for place in places] == [[[0, 0], [1, 2], [0, 0]], [[0, 0], [3, 4], [0, 0]]]
+    assert _lay((one, two.astype(np.int64)), 0, places, writer) == (True, [None, ("sent", 1)])
+    assert _lay((one[:1], two), 2, places, writer) == (True, [("sent", 2), None])
+    for value in ([one, two], (one,), (one, two, two)):  # a list is one result, not two
+        assert _lay(value, 1, places, writer)[0] == "sent"
+        assert sent[-1] is value
