@@ -235,7 +235,8 @@ class DevicePlanner:
             for plan, specs in zip(good, self._specs_of_batch([plan.items[0] for plan in good]), strict=True):
                 plan.outputs = [_unplaced(spec) for spec in specs]
                 plan.layouts = tuple(spec.layout or "" for spec in specs)
-        found = good[0].layouts if good else ("",) * self.count
+        unlabelled = self.op.generic and not layouts[0]
+        found = good[0].layouts if good and not unlabelled else ("",) * self.count
         for output in range(self.count):
             views = [plan.outputs[output] for plan in good]
             if self._view is not None:

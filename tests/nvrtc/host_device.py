@@ -242,6 +242,8 @@ def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]
         TensorListCPU(x if isinstance(x, list) else [x] * size) if not isinstance(x, TensorListCPU) else x
         for x in call.inputs
     ]
+    if call.op.generic and not isinstance(call.inputs[0], TensorListCPU):  # as in the eager call
+        inputs[0] = TensorListCPU(inputs[0], call.op.layout_of_array(inputs[0].ndim))
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist()
     arrays = [[np.asarray(x) for x in batch.samples()] for batch in inputs]
     nodes = {name: batch.samples() for name, batch in call.arguments.items()}

@@ -48,6 +48,12 @@ def test_each_image_has_its_own_windows():
     assert_same(lambda: fn.gaussian_blur(images(np.int16), window_size=sizes), atol=1)
 
 
+def test_batches_without_a_layout():
+    """All axes are spatial, and the result has no layout either."""
+    data = [np.random.default_rng(n).integers(0, 120, (5, 6 + n, 7)).astype(np.uint8) for n in (0, 1)]
+    assert_same(lambda: fn.gaussian_blur(TensorListCPU(data), sigma=0.8), **close(np.dtype(np.uint8)))
+
+
 @pytest.mark.parametrize("layout", ["CHW", "HWC", "FHWC", "FCHW", "DHWC", "CDHW", "FHW", "DHW", "FDHWC", "FCDHW"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 def test_layouts(layout, dtype):
