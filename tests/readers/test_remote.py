@@ -28,6 +28,8 @@ from pipeflow.operators.readers.caffe import CaffeReader
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.sequence import SequenceReader
+from pipeflow.operators.readers.tfrecord import write_index
+from pipeflow.operators.readers.webdataset import write_index as write_tar_index
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -284,12 +286,25 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path):
             member.size = 100 * number
             tar.addfile(member, io.BytesIO(bytes([number]) * member.size))
     local_and_remote(server, tmp_path, ["a.tar"], lambda paths: fn.readers.webdataset(paths=paths, ext="bin"), 4)
+    index = str(tmp_path / "a.idx")
+    write_tar_index(str(tmp_path / "a.tar"), index)
+    local_and_remote(
+        server, tmp_path, ["a.tar"], lambda paths: fn.readers.webdataset(paths=paths, index_paths=index, ext="bin"), 4
+    )
 
     data = b"".join(records.record(records.example({"i": [n]})) for n in range(4))
     (tmp_path / "a.tfrecord").write_bytes(data)
     features = {"i": tfrecord.FixedLenFeature([1], tfrecord.int64, -1)}
     local_and_remote(
         server, tmp_path, ["a.tfrecord"], lambda path: fn.readers.tfrecord(path=path, features=features), 4
+    )
+    write_index(str(tmp_path / "a.tfrecord"), index)
+    local_and_remote(
+        server,
+        tmp_path,
+        ["a.tfrecord"],
+        lambda path: fn.readers.tfrecord(path=path, index_path=index, features=features),
+        4,
     )
 
     parquet.write_table(pyarrow.table({"x": list(range(7))}), tmp_path / "a.parquet", row_group_size=3)

@@ -99,6 +99,11 @@ def size_of(file: Any) -> int:
     return file.size if isinstance(file, remote.RemoteFile) else os.fstat(file.fileno()).st_size
 
 
+def size_at(path: str) -> int:
+    """The size of a file at a path or URL."""
+    return remote.size_of_url(path) if remote.is_url(path) else os.stat(path).st_size
+
+
 def read_into(file: Any, path: str, offset: int, length: int) -> np.ndarray:
     """Reads exactly `length` bytes at `offset` of an open unbuffered file."""
     array = np.empty(length, np.uint8)

@@ -5,7 +5,6 @@ index file has a line "offset length" for each record (the whole record, with it
 one the lengths in the file are followed once, at the start.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from struct import Struct
@@ -16,7 +15,7 @@ import numpy as np
 from pipeflow.declare import default, find, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_of
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.protobuf import BYTES, encoded, fields, numbers, tagged
 from pipeflow.operators.readers.reader import reader
@@ -144,7 +143,7 @@ def write_index(path: str, index_path: str) -> int:
 
 def read_index(index_path: str, path: str) -> np.ndarray:
     """(offset, length) of every record, from an index file whose every line must be inside the file."""
-    size = os.stat(path).st_size
+    size = size_at(path)
     found = []
     for number, line in read_lines(index_path):
         words = line.split()

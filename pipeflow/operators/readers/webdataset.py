@@ -18,7 +18,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData, count_of
-from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_of
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.remote import is_url
@@ -219,7 +219,7 @@ def write_index(path: str, index_path: str) -> int:
 
 def read_index(index_path: str, path: str) -> list[list[Component]]:
     """The samples of a tar file from an index file, whose every entry must be inside the tar file."""
-    size = os.stat(path).st_size
+    size = size_at(path)
     lines = read_lines(index_path)
     head = lines[0][1].split() if lines else []
     width = _INDEX_FIELDS.get(head[0]) if len(head) == 2 else None
