@@ -231,6 +231,8 @@ class ExternalSource(Source):
 
     def _batch_of(self, value: Any, output: int) -> Any:
         """A batch as a dense array or a list of samples."""
+        if type(value) is np.ndarray:  # first, because it is the usual case
+            return self._dense(value, output)
         if isinstance(value, TensorListCPU):
             return value.as_array() if value.is_dense_tensor() and len(value) else value.samples()
         if isinstance(value, (list, tuple)):
@@ -242,6 +244,10 @@ class ExternalSource(Source):
                 f"output {output} of the source {self.name_of_source} is {type(value).__name__} {value!r}: "
                 "a batch is a list of arrays or an array whose first axis is the batch"
             )
+        return self._dense(value, output)
+
+    def _dense(self, value: Any, output: int) -> np.ndarray:
+        """A batch in one array."""
         array = self._sample(value)
         if array.ndim == 0:
             raise RuntimeError(
@@ -388,6 +394,8 @@ def _check_size(size: int, most: int) -> None:
 
 def _own_layout(data: Any) -> str | None:
     """The layout of data that has one: a batch, or a list of tensors, whose first one has it for all."""
+    if type(data) is np.ndarray:
+        return None
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], TensorCPU):
         return data[0].layout()
     return data.layout() if isinstance(data, TensorListCPU) else None
