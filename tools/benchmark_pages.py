@@ -99,7 +99,7 @@ def part(name: str, result: dict[str, Any]) -> str:
     """The question, machine and versions, the aims, and a table of medians."""
     lines = [f"## {name}", "", result["question"], "", place_of(result), ""]
     for side, versions in result["versions"].items():
-        lines.append(f"- {side}: " + ", ".join(f"{package} {version}" for package, version in versions.items()))
+        lines.append(f"- {side}: " + ", ".join(f"{package} {version}" for package, version in shown(side, versions)))
     lines.append("")
     if result["targets"]:
         lines += ["| figure | reached | aim | |", "|---|---|---|---|"]
@@ -115,6 +115,11 @@ def part(name: str, result: dict[str, Any]) -> str:
             lines.append(f"\n{len(rows) - WIDE} more rows are in `docs/benchmarks/{name}.json`.")
         lines.append("")
     return "\n".join(lines)
+
+
+def shown(side: str, versions: dict[str, str]) -> list[tuple[str, str]]:
+    """The versions of a side; the environments of the others find this package too, and do not use it."""
+    return [pair for pair in versions.items() if side.startswith("pipeflow") or pair[0] != "pipeflow-data"]
 
 
 def medians(results: Any) -> Any:

@@ -29,6 +29,7 @@ nb_execution_mode = "force"
 nb_execution_show_tb = True
 nb_execution_in_temp = True
 nb_execution_timeout = 600
+suppress_warnings = ["misc.highlighting_failure"]  # errors that cells are meant to raise
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 5
 html_theme = "pydata_sphinx_theme"
@@ -45,6 +46,7 @@ ORPHAN = "---\norphan: true\n---\n\n"  # for a page that is not in a list of con
 STYLE = """.bd-sidebar-primary h3 { display: none }
 .bd-sidebar-primary ul { list-style: none; padding-left: 0; margin-bottom: .6rem }
 .bd-sidebar-primary a { text-decoration: none }
+.sd-card code, .sd-card-title { overflow-wrap: anywhere; white-space: normal }
 .bd-sidebar-primary .caption { font-weight: 600; margin-bottom: .2rem }
 .bd-page-width, .bd-main .bd-content .bd-article-container { max-width: 100rem }
 """
@@ -196,8 +198,11 @@ def main() -> int:
     version = re.search(r'^VERSION = "(.+)"', (ROOT / "pipeflow" / "version.py").read_text(encoding="utf-8"), re.M)
     write(source / "static" / "site.css", STYLE)
     write(source / "conf.py", SETTINGS.format(version=version[1] if version else ""))
+    # Errors that a page shows are their own words, without the stack of the notebook.
+    write(TARGET / "ipython" / "profile_default" / "ipython_kernel_config.py", 'c.InteractiveShell.xmode = "Minimal"\n')
     # The pages of the operators use tools/example_data.py.
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tools'}", "CUDA_VISIBLE_DEVICES": ""}
+    paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tools'}", "IPYTHONDIR": str(TARGET / "ipython")}
+    environment = {**os.environ, **paths, "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", str(source), str(TARGET / "html")]
     status = subprocess.run(command, env=environment, check=False).returncode
     print(f"the site is {TARGET / 'html' / 'README.html'}" if status == 0 else "the site has the errors above")

@@ -225,29 +225,15 @@ def site(chromium: str, folder: Path) -> None:
     if not (SITE / "README.html").is_file():
         raise SystemExit("there is no site: make site builds it")
     photograph(chromium, SITE / "README.html", IMAGES / "site-home.png", 1280, 860)
-    photograph(
-        chromium,
-        SITE / "docs" / "gallery.html",
-        IMAGES / "site-gallery.png",
-        1280,
-        1000,
-        anchor="a-picture-an-operator",
-    )
+    photograph(chromium, SITE / "docs" / "gallery.html", IMAGES / "site-gallery.png", 1280, 1000, skip=1240)
     photograph(chromium, SITE / "docs" / "operators" / "geometry.html", IMAGES / "site-dark.png", 1280, 860, DARK)
 
 
 def photograph(
-    chromium: str,
-    page: Path,
-    target: Path,
-    width: int,
-    height: int,
-    *flags: str,
-    narrow: bool = False,
-    anchor: str = "",
+    chromium: str, page: Path, target: Path, width: int, height: int, *flags: str, narrow: bool = False, skip: int = 0
 ) -> None:
     """A picture of a page, with few colours so that it stays small; white below its end is cut away."""
-    address = f"file://{page.resolve()}" + (f"#{anchor}" if anchor else "")
+    address = f"file://{page.resolve()}"
     shot = page.with_suffix(".shot.png")
     if narrow:  # windows have a smallest width, frames have none
         frame = page.with_suffix(".frame.html")
@@ -258,10 +244,11 @@ def photograph(
         address = f"file://{frame}"
     command = [
         chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files",
-        f"--window-size={max(width, 500)},{height + 200}", f"--screenshot={shot}", "--virtual-time-budget=4000", *flags, address,
+        f"--window-size={max(width, 500)},{skip + height + 200}", f"--screenshot={shot}", "--virtual-time-budget=4000",
+        *flags, address,
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    picture = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB").crop((0, 0, width, height))
+    picture = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB").crop((0, skip, width, skip + height))
     shot.unlink()
     pixels = np.asarray(picture)
     filled = np.flatnonzero((pixels != pixels[-1, -1]).any((1, 2)))
