@@ -22,6 +22,7 @@ T = TypeVar("T")
 SEEN = 50  # answers before a percentile means anything
 _KEPT = 500  # answers of a kind that are remembered
 _SHARE = 0.05  # of the requests that may be sent twice
+_TICK = 0.005  # seconds between two looks at the requests; a look at each would take more time than it saves
 _MOST = 5.0  # second requests at once, after many that needed none
 
 
@@ -164,9 +165,9 @@ class _Watch:
     def add(self, seconds: float, race: Race[Any]) -> None:
         """Sends a request again if it has not ended after some seconds."""
         with self._changed:
-            entry = timing.wall() + seconds, next(self._numbers), race
-            heapq.heappush(self._due, entry)
-            if self._due[0] is entry:
+            idle = not self._due
+            heapq.heappush(self._due, (timing.wall() + seconds, next(self._numbers), race))
+            if idle:
                 self._changed.notify()
 
     def _run(self) -> None:
@@ -176,7 +177,7 @@ class _Watch:
                     heapq.heappop(self._due)
                 left = self._due[0][0] - timing.wall() if self._due else None
                 if left is None or left > 0:
-                    self._changed.wait(left)
+                    self._changed.wait(None if left is None else max(left, _TICK))
                     continue
                 race = heapq.heappop(self._due)[2]
             race.again()
