@@ -25,9 +25,9 @@ class Screen:
         self.width = columns()
 
     def rendered(self, line: Line) -> str:
-        """The line as it is printed: paragraphs and remarks are broken, and on a terminal a long line of a table is cut."""
+        """The line as it is printed: results and remarks are broken, and on a terminal a long line of a table is cut."""
         space = " " * line.indent
-        if line.wrap or line.tone == "faint":
+        if line.wrap or line.tone in ("good", "warn", "faint"):
             text = textwrap.fill(
                 line.text, self.width, initial_indent=space, subsequent_indent=" " * max(line.indent, 2),
                 break_long_words=False, break_on_hyphens=False,

@@ -107,7 +107,7 @@ def lines_of(rows: Iterator[dict[str, Any]]) -> Iterator[Line]:
     for row in rows:
         batch = seconds(row["batch_seconds"]) if row["batch_seconds"] else "-"
         step = (
-            f"{shortened(row['slowest_step'].removeprefix('fn.'), 20)} {row['slowest_share']:.0%}"
+            f"{shortened(row['slowest_step'].removeprefix('fn.'), 17)} {row['slowest_share']:.0%}"
             if row["slowest_step"]
             else "-"
         )
