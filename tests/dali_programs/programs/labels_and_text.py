@@ -45,7 +45,7 @@ def several():
 
 def named():
     paths = fn.external_source(lambda: [np.frombuffer(name.encode(), np.uint8) for name in FILES[:3]])
-    return fn.peek_image_shape(fn.io.file.read(paths)), paths
+    return fn.peek_image_shape(fn.io.file.read(paths))
 
 
 show(run(several), run(named, batches=1))
