@@ -253,6 +253,12 @@ def samples(output):
     return [np.asarray(x).tolist() for x in output.samples()]
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """More tries than faults: requests run side by side, so one of them may get all faults."""
+    monkeypatch.setattr(remote, "TRIES", len(FAULTS) + 1)
+
+
 def local_and_remote(server, folder, names, reader, batch_size):
     """The batches of a reader over files of a folder, and over the same files at URLs with faults."""
     for name in names:
@@ -272,7 +278,7 @@ def local_and_remote(server, folder, names, reader, batch_size):
     return expected
 
 
-def test_every_kind_of_reader_reads_urls(server, tmp_path):
+def test_every_kind_of_reader_reads_urls(server, tmp_path, patient):
     """The same samples as from the folder, whatever fails on the way."""
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", np.arange(number + 2))
@@ -311,7 +317,7 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path):
     local_and_remote(server, tmp_path, ["a.parquet"], lambda paths: fn.readers.parquet(paths=paths, columns=["x"]), 7)
 
 
-def test_readers_of_lists_and_databases_read_urls(server, tmp_path):
+def test_readers_of_lists_and_databases_read_urls(server, tmp_path, patient):
     """Annotations, manifests and databases, and the files that they name."""
     for number in range(3):
         (tmp_path / f"{number}.bin").write_bytes(bytes([number]) * 9)
