@@ -80,6 +80,7 @@ class Executor:
         self._claims = Claims(self._ring, self.stages, self.crew.size)
         self._tasks = self._claims.tasks
         self._arena, self._lap = Arena(), Lap()
+        self._dropping = False  # a caller waits until no task runs; other callers are woken only for their batch
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
         self.measures = self.measuring.measures
@@ -296,7 +297,9 @@ class Executor:
         if self.synchronous:
             self._tasks.clear()
         else:
+            self._dropping = True
             self._wait(lambda: not self._tasks)
+            self._dropping = False
 
     def close(self) -> None:
         """Ends the threads; running tasks are finished first, nothing new is started."""
@@ -454,7 +457,7 @@ class Executor:
             if self._tasks.pop(thread, None) is not task:  # it was given up: another thread has replaced this one
                 return
             lap.leave(clock)
-            if self.crew.callers and (batch.done or not self._tasks):
+            if self.crew.callers and (batch.done or (self._dropping and not self._tasks)):
                 self.crew.finished()
             # No other thread is woken for new work: this one claims work now, and wakes others if there is more.
 
