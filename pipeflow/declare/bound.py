@@ -14,12 +14,8 @@ from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
 from pipeflow.errors import count_of, widened
 
-PLAIN_ERRORS = (
-    ValueError,
-    TypeError,
-    IndexError,
-    FileNotFoundError,
-)  # operators raise these; `widened` makes DALI's classes of them
+# Operators raise these; `widened` makes DALI's classes of them.
+PLAIN_ERRORS = (ValueError, TypeError, IndexError, FileNotFoundError)
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 

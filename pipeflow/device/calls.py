@@ -131,6 +131,11 @@ class Launcher:
         """The address of memory for data between two launches of this call."""
         return self._memory.scratch(nbytes)
 
+    def scratch_each(self, sizes: np.ndarray) -> np.ndarray:
+        """The addresses of several pieces of such memory, with these numbers of bytes."""
+        ends = np.cumsum(ceil_div(sizes, ALIGNMENT) * ALIGNMENT)
+        return self.scratch(int(ends[-1])) + np.concatenate([[0], ends[:-1]])
+
     def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
         """An array in memory for data between two launches of this call."""
         view = View(0, shape, dtype)

@@ -81,6 +81,12 @@ def strides_of(shapes: np.ndarray, itemsize: int) -> np.ndarray:
     return strides
 
 
+def each_part(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every part of samples that have so many parts: the sample, and the number of the part in it."""
+    samples = np.repeat(np.arange(len(counts)), counts)
+    return samples, np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 class TableCall(Launcher):
     """One operator on one batch, as its ``gpu_table`` function sees it: a row of each column is a sample, or a frame."""
 
@@ -135,8 +141,7 @@ class TablePlanner:
                 require(not (self.by_samples.per_frame & arguments.keys()))
                 frames = source.shapes[:, 0]
                 require(frames > 0)
-                samples = np.repeat(np.arange(len(frames)), frames)
-                numbers = np.arange(len(samples)) - np.repeat(np.cumsum(frames) - frames, frames)
+                samples, numbers = each_part(frames)
                 inner = ArrayColumn(source.addresses, source.shapes[:, 1:], source.dtype)
                 layout = layout[1:]
             spec = SpecColumn(inner.shapes, source.dtype, layout)

@@ -135,14 +135,17 @@ def _lines(op: OpDef) -> None:
         return table
 
 
+def _color_table(spec: SpecColumn, hue: Any, saturation: Any, value: Any) -> np.ndarray:
+    require((spec.shapes[:, -1] == 3) & spec.shapes.all(1))
+    table = np.zeros(len(spec.shapes), COLORS)
+    table["matrix"] = color_matrices(hue, saturation, value, len(table))
+    return table
+
+
 def _colors(op: OpDef, numbers: Callable[[Any], tuple[Any, Any, Any]]) -> None:
     @op.rows
     def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
-        shapes = specs[0].shapes
-        require((shapes[:, -1] == 3) & shapes.all(1))
-        table = np.zeros(len(shapes), COLORS)
-        table["matrix"] = color_matrices(*numbers(args), len(shapes))
-        return table
+        return _color_table(specs[0], *numbers(args))
 
 
 BRIGHTNESS = parameters(
@@ -316,11 +319,8 @@ _colors(saturation, lambda a: (0.0, a.saturation, 1.0))
 
 @color_twist.rows
 def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
-    shapes = specs[0].shapes
-    require((shapes[:, -1] == 3) & shapes.all(1))
     centre = 0.5 if specs[0].dtype.kind == "f" else 128.0
-    table = np.empty(len(shapes), COLORS)
-    table["matrix"] = color_matrices(args.hue, args.saturation, args.brightness * args.contrast, len(shapes))
+    table = _color_table(specs[0], args.hue, args.saturation, args.brightness * args.contrast)
     table["offset"] = np.reshape(centre * (1 - args.contrast) * args.brightness, (-1, 1))
     return table
 

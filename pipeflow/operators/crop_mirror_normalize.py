@@ -24,16 +24,7 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding, spatial
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
-from pipeflow.operators.windows import (
-    CROP_WINDOW,
-    OUT_OF_BOUNDS,
-    crop_extents,
-    crop_extents_of,
-    cut,
-    cuts_of,
-    place_windows,
-    window_of,
-)
+from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_cuts, crop_extents, cut, window_of
 
 PAGE = """The last step of most image pipelines: a window of each image, mirrored and normalised, as a tensor."""
 
@@ -193,10 +184,7 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     shapes, layout = specs[0].shapes, specs[0].layout
     require("F" not in layout)
     axes = spatial(layout)
-    letters = "".join(layout[axis] for axis in axes)
-    sizes = crop_extents_of(letters, shapes[:, axes], args)
-    anchors = place_windows(letters, shapes[:, axes], sizes, args)
-    parts = cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
+    parts = crop_cuts(specs[0], axes, args)
     channel = layout.index("C")
     count = shapes[:, channel]
     channels = int(count[0])

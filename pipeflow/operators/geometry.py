@@ -39,13 +39,12 @@ from pipeflow.operators.windows import (
     CROP_WINDOW,
     OUT_OF_BOUNDS,
     POLICIES,
+    crop_cuts,
     crop_extents,
-    crop_extents_of,
     cut,
     cuts_of,
     half_up,
     parts_of_data,
-    place_windows,
     require_filling,
     window_of,
 )
@@ -138,12 +137,8 @@ def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[Sequence[
 
 @crop.rows
 def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
-    shapes, layout = specs[0].shapes, specs[0].layout
-    axes = spatial(layout)
-    letters = "".join(layout[axis] for axis in axes)
-    sizes = crop_extents_of(letters, shapes[:, axes], args)
-    anchors = place_windows(letters, shapes[:, axes], sizes, args)
-    table = cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
+    layout = specs[0].layout
+    table = crop_cuts(specs[0], spatial(layout), args)
     require_filling(table, args.fill_values, layout.find("C"))
     return table
 

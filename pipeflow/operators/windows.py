@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Arg, Floats, Ints, Layout, parameters, require
+from pipeflow.declare import Arg, Floats, Ints, Layout, SpecColumn, parameters, require
 from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 
@@ -273,6 +273,14 @@ def require_filling(table: np.ndarray, values: Sequence[float], channel: int) ->
     """Raises NoTable if something must be filled and the values are not those of ``fill_table``."""
     if len(values) > 1 and (table["extents"] != table["shape"]).any():
         require(channel >= 0 and (table["shape"][:, channel] == len(values)).all())
+
+
+def crop_cuts(spec: SpecColumn, axes: Sequence[int], args: Any) -> np.ndarray:
+    """The parts of the data in the windows that the arguments of a crop describe, along these axes."""
+    letters, extents = "".join(spec.layout[axis] for axis in axes), spec.shapes[:, axes]
+    sizes = crop_extents_of(letters, extents, args)
+    anchors = place_windows(letters, extents, sizes, args)
+    return cuts_of(spec.shapes, axes, anchors, sizes, args.out_of_bounds_policy)
 
 
 @lru_cache(maxsize=16)

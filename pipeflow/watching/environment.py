@@ -5,11 +5,10 @@ import os
 import socket
 import threading
 import warnings
-import weakref
 from typing import Any
 
 from pipeflow.watching import PORT, TELEMETRY, TOP, TRACE, attaching
-from pipeflow.watching.metrics import exposition
+from pipeflow.watching.metrics import Numbered, exposition
 from pipeflow.watching.perfetto import write
 from pipeflow.watching.telemetry import Instruments, instruments
 from pipeflow.watching.trace import Trace
@@ -69,14 +68,12 @@ class Server:
 
     def __init__(self, listening: socket.socket) -> None:
         self._socket = listening
-        self._executors: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-        self._count = 0
+        self._executors = Numbered()
         threading.Thread(target=self._listen, name="pipeflow-metrics", daemon=True).start()
 
     def add(self, executor: Any) -> None:
         """Serves one more executor, under the next number."""
-        self._executors[str(self._count)] = executor
-        self._count += 1
+        self._executors.add(executor)
 
     @property
     def port(self) -> int:
@@ -99,7 +96,7 @@ class Server:
                 with client:
                     client.settimeout(PATIENCE)
                     client.recv(4096)
-                    text = exposition(sorted(self._executors.items())).encode()
+                    text = exposition(self._executors.items()).encode()
                     client.sendall(HEAD.format(size=len(text)).encode() + text)
             except OSError:
                 continue  # this client has closed the connection

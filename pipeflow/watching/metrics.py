@@ -1,5 +1,7 @@
 """The figures of executors, as text in the format of Prometheus."""
 
+import itertools
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -33,6 +35,22 @@ def exposition(executors: Iterable[tuple[str, Any]]) -> str:
         if rows[family]:
             lines += [f"# HELP {family} {help_}", f"# TYPE {family} {kind}", *rows[family]]
     return "".join(f"{line}\n" for line in lines)
+
+
+class Numbered:
+    """The executors that still exist, with the numbers that name their pipelines. A number is never used again."""
+
+    def __init__(self) -> None:
+        self._executors: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._next = itertools.count()
+
+    def add(self, executor: Any) -> None:
+        """One more executor, under the next number."""
+        self._executors[next(self._next)] = executor
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Numbers and executors, in their order."""
+        return [(str(number), executor) for number, executor in sorted(self._executors.items())]
 
 
 def rows_of(executor: Any) -> Iterator[Row]:

@@ -1,13 +1,12 @@
 """The figures of executors as instruments of OpenTelemetry, if it is installed and has an address to send them to."""
 
-import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from pipeflow.errors import optional
 from pipeflow.version import VERSION
-from pipeflow.watching.metrics import COUNTER, FAMILIES, HISTOGRAM, Row, rows_of
+from pipeflow.watching.metrics import COUNTER, FAMILIES, HISTOGRAM, Numbered, Row, rows_of
 
 _PURPOSE = "OpenTelemetry"
 
@@ -17,7 +16,7 @@ class Instruments:
 
     def __init__(self, metrics: Any) -> None:
         self._observation = metrics.Observation
-        self._executors: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self._executors = Numbered()
         meter = metrics.get_meter("pipeflow", VERSION)
         for family, (kind, help_) in FAMILIES.items():
             name = family.removesuffix("_total")
@@ -32,10 +31,10 @@ class Instruments:
 
     def add(self, executor: Any) -> None:
         """Reads one more executor, under the next number."""
-        self._executors[str(len(self._executors))] = executor
+        self._executors.add(executor)
 
     def _read(self, family: str, suffix: str, _options: Any) -> Iterable[Any]:
-        for name, executor in sorted(self._executors.items()):
+        for name, executor in self._executors.items():
             rows: Iterable[Row] = rows_of(executor)
             for found, end, labels, value in rows:
                 if (found, end) == (family, suffix):

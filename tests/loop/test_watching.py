@@ -1,5 +1,6 @@
 """Traces and metrics: what is recorded of a run, in the forms that other programs read."""
 
+import gc
 import json
 import re
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from pipeflow import fn, pipeline_def
 from pipeflow.watching import environment, perfetto
+from pipeflow.watching.metrics import Numbered
 from pipeflow.watching.trace import Span, Trace
 
 
@@ -185,3 +187,19 @@ def test_without_opentelemetry_its_variable_changes_nothing(monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     assert len(pipe().run()) == 2
     assert environment._telemetry == {"http://127.0.0.1:1": None}
+
+
+def test_the_numbers_of_pipelines_are_never_used_again():
+    """A pipeline that has ended leaves its number, and the later ones keep theirs."""
+
+    class Executor:
+        pass
+
+    numbered, kept = Numbered(), [Executor() for _ in range(3)]
+    for executor in kept:
+        numbered.add(executor)
+    del executor, kept[0]
+    gc.collect()
+    last = Executor()
+    numbered.add(last)
+    assert numbered.items() == [("1", kept[0]), ("2", kept[1]), ("3", last)]

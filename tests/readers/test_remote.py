@@ -25,7 +25,7 @@ from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.caffe import CaffeReader
-from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies
+from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Watch
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.sequence import SequenceReader
 from pipeflow.operators.readers.tfrecord import write_index
@@ -183,6 +183,24 @@ def test_a_second_request_that_fails_leaves_the_first(server):
 
     assert hedges.fastest("kind", send) == "good"
     assert first.is_set()
+
+
+def test_a_quick_request_does_not_wait_for_a_slow_one(monkeypatch):
+    """The thread that waits for the limit of a slow kind of request is woken for one that is due earlier."""
+    watch, waiting, sent = _Watch(), threading.Event(), threading.Event()
+    wait = watch._changed.wait
+
+    def noted(seconds):
+        if seconds is not None and seconds > 100:
+            waiting.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(watch._changed, "wait", noted)
+    slow, quick = (Race(send, Budget()) for send in (lambda attempt: None, lambda attempt: sent.set()))
+    watch.add(1000.0, slow)
+    assert waiting.wait(20)
+    watch.add(0.0, quick)
+    assert sent.wait(20)
 
 
 def test_few_requests_are_sent_twice():

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
-from pipeflow.device.tables import TableCall
+from pipeflow.device.tables import TableCall, each_part
 from pipeflow.device.tables import strides_of as strides_of_columns
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import crop_mirror_normalize as normalizing
@@ -139,8 +139,7 @@ def _(call: TableCall) -> None:
     pixels = extents["H"] * extents["W"]
     if (source.dtype, target.dtype) in TUNED and joined in (1, 3):
         planes = depths * (channels // joined)
-        of = np.repeat(np.arange(len(planes)), planes)
-        number = np.arange(len(of)) - np.repeat(np.cumsum(planes) - planes, planes)
+        of, number = each_part(planes)
         slice_, channel = np.divmod(number, channels // joined)
         goal = np.zeros(len(of), np.int64)
         start = channel * inputs["C"][of]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.declare import Spec
-from pipeflow.device.calls import ALIGNMENT, DeviceCall, Item, View
+from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
@@ -86,10 +86,8 @@ def _(call: TableCall) -> None:
     if target.dtype == source.dtype:
         move_columns(call, [parts(source, target, table), *fills], source.dtype.itemsize)
         return
-    sizes = target.sizes * source.dtype.itemsize
-    begins = np.cumsum(-(-sizes // ALIGNMENT) * ALIGNMENT)
-    base = call.scratch(int(begins[-1]))
-    cut = ArrayColumn(base + np.concatenate([[0], begins[:-1]]), target.shapes, source.dtype)
+    addresses = call.scratch_each(target.sizes * source.dtype.itemsize)
+    cut = ArrayColumn(addresses, target.shapes, source.dtype)
     move_columns(call, [parts(source, cut, table)], source.dtype.itemsize)
     cast_columns(call, cut, target)
     move_columns(call, fills, target.dtype.itemsize)

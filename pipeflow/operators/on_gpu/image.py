@@ -39,9 +39,8 @@ PASS_ROW = row_type(input="u8", output="u8", window="u8", total="i8", extent="i8
 
 def in_scratch(call: DeviceCall, views: list[View]) -> list[View]:
     """Arrays of the same shapes in FLOAT, for results between two launches."""
-    places = np.cumsum([0, *[ceil_div(4 * view.size, 16) * 16 for view in views]])
-    address = call.scratch(int(places[-1]))
-    return [View(address + int(place), view.shape, FLOAT) for view, place in zip(views, places)]
+    addresses = call.scratch_each(np.array([4 * view.size for view in views]))
+    return [View(address, view.shape, FLOAT) for view, address in zip(views, addresses.tolist())]
 
 
 def launch_passes(

@@ -168,8 +168,7 @@ def make_taps(call: Launcher, axes: np.ndarray, antialias: bool) -> list[Taps]:
     flat = axes.ravel()
     counts = tap_counts(flat, antialias)
     outputs = flat["count"]
-    ends = np.cumsum(ceil_div(4 * outputs * (1 + counts), 16) * 16)
-    starts = call.scratch(int(ends[-1])) + np.concatenate([[0], ends[:-1]])
+    starts = call.scratch_each(4 * outputs * (1 + counts))
     rows = np.zeros(len(flat), TAPS_ROW)
     for name in ("low", "high", "size", "full", "first", "count", "mirror", "kind"):
         rows[name] = flat[name]
@@ -197,9 +196,7 @@ def resized(
 
 def in_scratch(call: Launcher, sizes: np.ndarray, dtype: np.dtype) -> ArrayColumn:
     """Arrays of these numbers of elements for results between two launches."""
-    ends = np.cumsum(ceil_div(sizes * dtype.itemsize, 16) * 16)
-    base = call.scratch(int(ends[-1]))
-    return ArrayColumn(base + np.concatenate([[0], ends[:-1]]), sizes[:, None], dtype)
+    return ArrayColumn(call.scratch_each(sizes * dtype.itemsize), sizes[:, None], dtype)
 
 
 def images(

@@ -165,9 +165,8 @@ class _Watch:
     def add(self, seconds: float, race: Race[Any]) -> None:
         """Sends a request again if it has not ended after some seconds."""
         with self._changed:
-            idle = not self._due
             heapq.heappush(self._due, (timing.wall() + seconds, next(self._numbers), race))
-            if idle:
+            if self._due[0][2] is race:  # the thread waits for a later one, or for the first
                 self._changed.notify()
 
     def _run(self) -> None:
