@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from pipeflow.commands.files import complete
 from pipeflow.commands.result import Line, Refused, Result
 from pipeflow.errors import count_of
-from pipeflow.progress import Progress
+from pipeflow.progress import over
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,18 +24,12 @@ def run(given: argparse.Namespace, write: Callable[[str, str], int], unit: str) 
     if given.output and len(files) > 1:
         raise Refused(f"-o names one index and there are {len(files)} files: leave it out, and each gets NAME.idx")
     lines, facts = [], []
-    with Progress("index", len(files)) as progress:
-        for file in files:
-            if not file.is_file():
-                raise Refused(f"there is no file {file}")
-            index = Path(given.output) if given.output else file.with_suffix(".idx")
-            part = index.with_name(f"{index.name}.part")
-            try:
-                count = write(str(file), str(part))
-                part.replace(index)
-            finally:
-                part.unlink(missing_ok=True)
-            lines.append(Line(f"{index}: {count_of(count, unit)} of {file}", "good"))
-            facts.append({"file": str(file), "index": str(index), unit + "s": count})
-            progress.step()
+    for file in over(files, "index", len(files)):
+        if not file.is_file():
+            raise Refused(f"there is no file {file}")
+        index = Path(given.output) if given.output else file.with_suffix(".idx")
+        with complete(index) as part:
+            count = write(str(file), str(part))
+        lines.append(Line(f"{index}: {count_of(count, unit)} of {file}", "good"))
+        facts.append({"file": str(file), "index": str(index), unit + "s": count})
     return Result(lines, {"indexes": facts})

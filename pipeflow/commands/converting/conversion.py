@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeflow.commands.converting.sample import Sample
-from pipeflow.commands.converting.sources import Source, fingerprint
+from pipeflow.commands.converting.sources import JOURNAL, SUMS, Source, fingerprint
 from pipeflow.commands.converting.targets import Shard, Target, ToTables, kind_of, sha256
+from pipeflow.commands.files import complete
 from pipeflow.commands.result import Refused
 from pipeflow.errors import BadData, count_of
 
-JOURNAL, SUMS = "convert.json", "SHA256SUMS"
 VERSION = 1
 LOOKED_AT = 100  # samples whose parts are the columns of a table, if they are not known before
 BAD = (BadData, OSError, ValueError, UnicodeError)
@@ -223,10 +223,8 @@ class Conversion:
                 file.writelines(f"{digest}  {path}\n" for digest, path in self.target.sums(self._place(number), own))
 
     def _save(self) -> None:
-        path = self.folder / JOURNAL
-        part = path.with_name(f".{JOURNAL}.part")
-        part.write_text(json.dumps(self._journal, indent=1), encoding="utf-8")
-        part.replace(path)
+        with complete(self.folder / JOURNAL) as part:
+            part.write_text(json.dumps(self._journal, indent=1), encoding="utf-8")
 
 
 def described(outcome: Outcome, source: Source) -> str:

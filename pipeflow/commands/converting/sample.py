@@ -70,9 +70,14 @@ def as_file(name: str, value: Value) -> tuple[str, bytes]:
         return plain, value
     if name == LABEL and len(value) == 1 and value.dtype == np.int64:
         return plain, str(int(value[0])).encode()
+    return f"{plain}.npy", npy_of(value)
+
+
+def npy_of(array: np.ndarray) -> bytes:
+    """An array as a file of NumPy."""
     written = io.BytesIO()
-    np.save(written, value, allow_pickle=False)
-    return f"{plain}.npy", written.getvalue()
+    np.save(written, np.ascontiguousarray(array), allow_pickle=False)
+    return written.getvalue()
 
 
 def from_record(name: str, value: Value) -> tuple[str, Value]:

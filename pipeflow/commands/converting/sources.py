@@ -14,7 +14,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeflow.commands.converting.sample import LABEL, LABELS, Sample, Value, ending, from_file, from_record, number
+from pipeflow.commands.converting.sample import (
+    LABEL,
+    LABELS,
+    Sample,
+    Value,
+    ending,
+    from_file,
+    from_record,
+    npy_of,
+    number,
+)
 from pipeflow.commands.result import Refused
 from pipeflow.errors import BadData, optional
 from pipeflow.operators.readers import caffe, lmdb, mxnet, tfrecord, webdataset
@@ -22,7 +32,7 @@ from pipeflow.operators.readers.files import read_file, read_range
 from pipeflow.progress import over
 
 KEY = "__key__"  # the name of a sample in records and tables
-OWN_FILES = ("convert.json", "SHA256SUMS", "file_list.txt")  # that convert writes next to the data
+JOURNAL, SUMS, LIST = OWN_FILES = "convert.json", "SHA256SUMS", "file_list.txt"  # convert writes them next to the data
 _INDEX = re.compile(r"[0-9]{8}_")
 
 
@@ -48,7 +58,7 @@ class Files:
         if len(places) != 1 or not os.path.isdir(places[0]):
             raise Refused(f"a folder of files is one folder, got {', '.join(places)}")
         self.root = places[0]
-        made = os.path.exists(os.path.join(self.root, "convert.json"))
+        made = os.path.exists(os.path.join(self.root, JOURNAL))
         groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self.files, tops = [], set()
         for folder, folders, files in os.walk(self.root):
@@ -96,7 +106,7 @@ class Files:
 
 def _listed(root: str) -> dict[str, int]:
     """The classes of a folder that convert has written."""
-    path = Path(root, "file_list.txt")
+    path = Path(root, LIST)
     if not path.is_file():
         return {}
     pairs = (line.rpartition(" ") for line in path.read_text(encoding="utf-8").splitlines())
@@ -235,18 +245,10 @@ class LMDB:
         kind, content = from_file(ending(data.tobytes()[:16]), data.tobytes())
         parts: dict[str, Value] = {kind: content}
         if data.ndim == 3:
-            kind, content = "npy", _saved(data)
-            parts = {kind: content}
+            parts = {"npy": npy_of(data)}
         if len(label):
             parts[LABEL] = number(int(label[0]))
         return Sample(name, parts)
-
-
-def _saved(pixels: np.ndarray) -> bytes:
-    """An image that was stored as its values, as a file of NumPy."""
-    head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {pixels.shape}, }}"
-    text = head.ljust(-(-(len(head) + 11) // 64) * 64 - 11).encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + pixels.tobytes()
 
 
 class Tables:

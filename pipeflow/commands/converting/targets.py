@@ -23,7 +23,8 @@ from pipeflow.commands.converting.sample import (
     number,
     payload_of,
 )
-from pipeflow.commands.converting.sources import KEY, LMDB, OWN_FILES, RecordIO, Source, Tables, Tars, TFRecords
+from pipeflow.commands.converting.sources import KEY, LIST, LMDB, OWN_FILES, RecordIO, Source, Tables, Tars, TFRecords
+from pipeflow.commands.files import complete
 from pipeflow.errors import BadData, optional
 from pipeflow.operators.readers import caffe, lmdb, mxnet, tfrecord, webdataset
 from pipeflow.operators.readers.files import read_file
@@ -54,16 +55,11 @@ class Target:
         """Writes a shard, and gives each sample as a reader will return it. The file has its name when it is complete."""
         path = self.path(shard)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        try:
-            with open(part, "wb") as file:
-                yield from self.samples(file, shard, samples)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-            self.beside(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with complete(path) as part, open(part, "wb") as file:
+            yield from self.samples(file, shard, samples)
+            file.flush()
+            os.fsync(file.fileno())
+        self.beside(path)
 
     def samples(self, file: IO[bytes], shard: Shard, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Writes the samples."""
@@ -143,8 +139,7 @@ class ToRecordIO(Target):
     def samples(self, file: IO[bytes], shard: Shard, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Each sample is a record with a file and its class or labels."""
         listed = self.path(shard).with_suffix(".lst")
-        part = listed.with_name(f".{listed.name}.part")
-        with open(part, "w", encoding="utf-8", errors="surrogateescape") as names:
+        with complete(listed) as part, open(part, "w", encoding="utf-8", errors="surrogateescape") as names:
             for count, sample in enumerate(samples):
                 several = sample.parts.get(LABELS)
                 rest = {name: value for name, value in sample.parts.items() if name != LABELS}
@@ -165,7 +160,6 @@ class ToRecordIO(Target):
                 one = isinstance(labels, np.ndarray) and len(labels) == 1 and float(labels[0]).is_integer()
                 read = number(int(words[0])) if one or not isinstance(labels, np.ndarray) else labels
                 yield Sample(sample.name, {ending(data): data, LABEL: read})
-        part.replace(listed)
 
     def beside(self, path: Path) -> None:
         """The index."""
@@ -292,7 +286,7 @@ class ToFiles(Target):
             for written, label in self._entries(folder, shard):
                 lines += [f"{written[0][1]} {label}\n"] if label is not None and written else []
         if lines:
-            (folder / "file_list.txt").write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
+            (folder / LIST).write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
 
     def _entries(self, folder: Path, shard: int) -> list[Any]:
         found: list[Any] = json.loads(self.path(Shard(shard, 0, folder)).read_text(encoding="utf-8"))
@@ -314,9 +308,8 @@ def place(path: Path, data: bytes) -> None:
             raise ValueError(f"there are two files {path}: --names number names samples by their numbers")
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    with complete(path) as part:
+        part.write_bytes(data)
 
 
 def sha256(path: Path) -> str:

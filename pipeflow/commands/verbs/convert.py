@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeflow import timing
 from pipeflow.commands.converting.conversion import Choices, Conversion, described
-from pipeflow.commands.converting.sources import ENDINGS, SOURCES, Source, format_of
+from pipeflow.commands.converting.sources import ENDINGS, LIST, SOURCES, Source, format_of
 from pipeflow.commands.converting.targets import TARGETS
 from pipeflow.commands.result import FINE, FOUND, Line, Refused, Result
 from pipeflow.commands.target import positive
@@ -111,8 +111,8 @@ def run(given: argparse.Namespace) -> Result:
 
 def next_call(kind: str, folder: Path, shards: int) -> str:
     """The reader of what was written."""
-    if kind == "folder" and (folder / "file_list.txt").is_file():
-        return f'fn.readers.file(file_list="{folder}/file_list.txt")'
+    if kind == "folder" and (folder / LIST).is_file():
+        return f'fn.readers.file(file_list="{folder}/{LIST}")'
     if kind == "lmdb" and shards > 1:
         return f'fn.readers.caffe(path=["{folder}/00000", ...])'
     return READ_BY[kind].format(folder)
