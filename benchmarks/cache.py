@@ -7,31 +7,16 @@ the cache, because the second one begins before the first one has ended.
 
 from __future__ import annotations
 
-import io
 import sys
 import tempfile
 from pathlib import Path
 from time import process_time
 
-import numpy as np
+import _pictures
 from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
 
 COUNT = 128
 SHAPE = (480, 640)
-
-
-def write_images(folder: Path) -> None:
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for number in range(COUNT):
-        rough = rng.integers(0, 256, (60, 80, 3), dtype=np.uint8)
-        fine = Image.fromarray(rough).resize(SHAPE[::-1], Image.BICUBIC)
-        noise = rng.integers(-12, 13, (*SHAPE, 3))
-        picture = np.clip(np.asarray(fine) + noise, 0, 255).astype(np.uint8)
-        data = io.BytesIO()
-        Image.fromarray(picture).save(data, "jpeg", quality=90)
-        folder.joinpath(f"{number:03}.jpg").write_bytes(data.getvalue())
 
 
 def pipeline_over(folder: str, place: dict[str, object]):
@@ -52,7 +37,7 @@ def pipeline_over(folder: str, place: dict[str, object]):
 def prepare(kind: str):
     def prepare_case(_: str):
         folder = tempfile.TemporaryDirectory()
-        write_images(Path(folder.name))
+        _pictures.write(Path(folder.name), COUNT, *SHAPE, noise=12)
         pipeline_over(folder.name, {}).run()  # kernels
 
         def repetition() -> Measures:

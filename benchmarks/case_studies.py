@@ -7,13 +7,13 @@ The variants of a study take turns in one process, so that other programs distur
 from __future__ import annotations
 
 import inspect
-import io
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import _pictures
 import numpy as np
 from _harness import header, save, table
 
@@ -68,17 +68,6 @@ def fetch(number):
     return np.full((32, 32, 3), int(number) % 256, np.uint8)
 
 
-def write_images(folder: str) -> None:
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for number in range(64):
-        pixels = np.asarray(Image.fromarray(rng.integers(0, 256, (60, 80, 3), dtype=np.uint8)).resize((1280, 960), 3))
-        data = io.BytesIO()
-        Image.fromarray(pixels).save(data, "jpeg", quality=90)
-        Path(folder, f"{number:03}.jpg").write_bytes(data.getvalue())
-
-
 def studies(folder: str):
     """(title, what was seen, code, variants, batches of a turn, what it teaches)"""
     yield (
@@ -103,8 +92,8 @@ def studies(folder: str):
             "fn.cache of the resized image": lambda: photographs(folder, cache=True),
         },
         4,
-        "Most of the time is decoding. Decoding only the crop saves little with these small pictures; a cache of what is the "
-        "same in every epoch leaves the random part.",
+        "Most of the time is decoding. Decoding only the crop saves little with these pictures; a cache of what is the same "
+        "in every epoch leaves the random part.",
     )
     yield (
         "A source that waits for a server",
@@ -134,7 +123,7 @@ def main() -> int:
     reading = header(__doc__)
     found, rows = {}, []
     with tempfile.TemporaryDirectory() as folder:
-        write_images(folder)
+        _pictures.write(Path(folder), 64, 960, 1280)
         for title, code, variants, batches, lesson in studies(folder):
             pipes = {name: make() for name, make in variants.items()}
             laps: dict[str, list[float]] = {name: [] for name in pipes}

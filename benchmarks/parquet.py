@@ -1,7 +1,7 @@
 """What part of the throughput of unshuffled rows of Parquet files is left if they are shuffled?
 
 Rows with a text of about a kilobyte, a list of 64 numbers and a label are read by two threads. The figures are CPU time of all
-threads for an epoch, in which the groups of rows are decoded anew: each epoch has a new pipeline. All groups fit into
+threads for an epoch, in which the groups of rows are decoded again: each epoch has a new pipeline. All groups fit into
 `cache_bytes`, so that a permutation of all rows decodes each group once.
 """
 

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 
+import _pictures
 import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
 
@@ -26,19 +27,14 @@ SHAPE = (480, 640)
 
 
 def write_shards(folder: Path) -> None:
-    from PIL import Image
-
     rng = np.random.default_rng(0)
     for shard in range(SHARDS):
         with tarfile.open(folder / f"{shard}.tar", "w") as tar:
             for number in range(IMAGES):
-                rough = rng.integers(0, 256, (60, 80, 3), dtype=np.uint8)
-                picture = np.asarray(Image.fromarray(rough).resize(SHAPE[::-1], Image.BICUBIC))
-                data = io.BytesIO()
-                Image.fromarray(picture).save(data, "jpeg", quality=90)
+                picture = _pictures.jpeg(rng, *SHAPE)
                 member = tarfile.TarInfo(f"{number}.jpg")
-                member.size = len(data.getvalue())
-                tar.addfile(member, io.BytesIO(data.getvalue()))
+                member.size = len(picture)
+                tar.addfile(member, io.BytesIO(picture))
 
 
 def serve_files(folder: str) -> None:

@@ -6,13 +6,13 @@ ratios of neighbours, so that other programs disturb both sides in the same way.
 
 from __future__ import annotations
 
-import io
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 from time import process_time
 
+import _pictures
 import numpy as np
 from _harness import Target, header, save, table, verdicts
 
@@ -21,17 +21,6 @@ from pipeflow.watching.perfetto import write
 from pipeflow.watching.trace import Trace
 
 BATCH, BATCHES, ROUNDS = 32, 12, 60
-
-
-def write_images(folder: str) -> None:
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for number in range(64):
-        pixels = np.asarray(Image.fromarray(rng.integers(0, 256, (60, 80, 3), dtype=np.uint8)).resize((640, 480), 3))
-        data = io.BytesIO()
-        Image.fromarray(pixels).save(data, "jpeg", quality=90)
-        Path(folder, f"{number:03}.jpg").write_bytes(data.getvalue())
 
 
 @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=1)
@@ -62,7 +51,7 @@ def main() -> int:
     reading = header(__doc__)
     rows, found = [], {}
     with tempfile.TemporaryDirectory() as folder:
-        write_images(folder)
+        _pictures.write(Path(folder), 64, 480, 640)
         for name, made, batches in (
             ("photographs", photographs, BATCHES),
             ("an array of 64 numbers", numbers, 20 * BATCHES),

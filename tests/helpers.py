@@ -1,9 +1,10 @@
-"""What tests of many folders share: clocks that they set, calls that must come back, and functions that hang until told."""
+"""What tests of many folders share: clocks that they set, calls that must come back, functions that hang until told, and
+the operator calls that a function makes."""
 
 import threading
 import time
 
-from pipeflow import timing
+from pipeflow import declare, timing
 
 
 class SetClock:
@@ -62,3 +63,19 @@ def in_time(call):
     if errors:
         raise errors[0]
     return results[0]
+
+
+def calls_of(function, interpret=lambda call: None):
+    """The operator calls that ``function()`` makes, in order; `interpret` gives the result of each."""
+    calls = []
+
+    def remember(call):
+        calls.append(call)
+        return interpret(call)
+
+    token = declare.interpreter.set(remember)
+    try:
+        function()
+    finally:
+        declare.interpreter.reset(token)
+    return calls

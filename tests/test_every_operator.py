@@ -14,9 +14,10 @@ import example_data
 import numpy as np
 import pytest
 from generate_docs import examples, public
+from helpers import calls_of
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.declare import Spec, bind, counted, eager, interpreter, universal
+from pipeflow.declare import Spec, bind, counted, eager, universal
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
@@ -88,17 +89,7 @@ every_array_of_each_type = pytest.mark.parametrize(
 
 def call_of(op, text):
     """The call that an example makes: its last one, the calls inside it run at once."""
-    calls = []
-
-    def remember(call):
-        calls.append(call)
-        return eager(call)
-
-    token = interpreter.set(remember)
-    try:
-        eval(text, dict(NAMES))
-    finally:
-        interpreter.reset(token)
+    calls = calls_of(lambda: eval(text, dict(NAMES)), eager)
     assert calls, f"the example calls no operator: {text}"
     assert calls[-1].op is op, f"the example of {op.title} calls {calls[-1].op.title} last"
     return calls[-1]
@@ -208,13 +199,7 @@ def test_none_means_not_given(op, text):
     if op.order:
         bound = bind(op, call.inputs, {**given, **dict.fromkeys([*names, *universal(op)])})
     else:
-        calls = []
-        token = interpreter.set(calls.append)
-        try:
-            op(*call.inputs, **given, **dict.fromkeys([*names, *universal(op)]))
-        finally:
-            interpreter.reset(token)
-        bound = calls[0]
+        (bound,) = calls_of(lambda: op(*call.inputs, **given, **dict.fromkeys([*names, *universal(op)])))
     assert bound.constants.keys() == call.constants.keys()
     same(outputs_of(call), outputs_of(bound))
 

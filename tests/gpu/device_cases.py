@@ -8,6 +8,7 @@ import dataclasses
 import example_data
 import numpy as np
 from generate_docs import examples, public
+from helpers import calls_of
 
 from pipeflow import declare, fn, pipeline_def, types
 from pipeflow.tensors import TensorListCPU
@@ -26,18 +27,7 @@ BATCHES = 3
 
 def call_of(text):
     """The call that an example makes: its last one, the calls inside it run at once."""
-    calls = []
-
-    def remember(call):
-        calls.append(call)
-        return declare.eager(call)
-
-    token = declare.interpreter.set(remember)
-    try:
-        eval(text, dict(NAMES))
-    finally:
-        declare.interpreter.reset(token)
-    return calls[-1]
+    return calls_of(lambda: eval(text, dict(NAMES)), declare.eager)[-1]
 
 
 def source(array, layout=None):

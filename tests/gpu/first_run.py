@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1] / folder) for folder in (".", "tools", "benchmarks", "tests/gpu", "tests/nvrtc")]
+sys.path[:0] = [
+    str(HERE.parents[1] / folder) for folder in (".", "tools", "benchmarks", "tests", "tests/gpu", "tests/nvrtc")
+]
 
 import device_cases  # noqa: E402
 import first_run_hazards  # noqa: E402

@@ -6,6 +6,7 @@ import example_data
 import numpy as np
 import pytest
 from generate_docs import examples
+from helpers import calls_of
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow import declare, fn, seeds, types
@@ -85,17 +86,6 @@ def samples_of(call, memory):
     ], [batch.layout()]
 
 
-def call_of(function):
-    """The operator call that a function makes."""
-    calls = []
-    token = declare.interpreter.set(calls.append)
-    try:
-        function()
-    finally:
-        declare.interpreter.reset(token)
-    return calls[-1]
-
-
 def planned(call, by_table):
     """Outputs, layouts and launches of a call; NoTable if there is no table for it."""
     memory = Recorder()
@@ -114,7 +104,7 @@ def planned(call, by_table):
 
 def assert_same_plan(function):
     """The table of a call describes what the plans of its samples describe."""
-    call = call_of(function)
+    call = calls_of(function)[-1]
     outputs, layouts, one_by_one = planned(call, False)
     found, names, together = planned(call, True)
     assert (found, names) == (outputs, layouts)
@@ -323,7 +313,7 @@ UNDESCRIBED = {
 @pytest.mark.parametrize("name", UNDESCRIBED)
 def test_what_a_table_does_not_describe(name):
     """Errors and rare cases are left to the plans of the samples, before anything is queued."""
-    call = call_of(UNDESCRIBED[name])
+    call = calls_of(UNDESCRIBED[name])[-1]
     with pytest.raises(NoTable):
         planned(call, True)
 

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from helpers import calls_of
 
 from pipeflow import backends, declare, seeds
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
@@ -221,13 +222,7 @@ ON_GPU = bool(os.environ.get("PIPEFLOW_ON_GPU"))
 
 def call_of(function) -> declare.Call:
     """The operator call that ``function()`` makes, bound and not run: ``lambda: fn.flip([a, b], vertical=1)``."""
-    calls = []
-    token = declare.interpreter.set(calls.append)
-    try:
-        function()
-    finally:
-        declare.interpreter.reset(token)
-    (call,) = calls
+    (call,) = calls_of(function)
     if call.op.random and call.key is None:
         call.key = 5
     return call
