@@ -8,6 +8,7 @@ from typing import Any
 from pipeflow.compile import fusion, gradients, keeping, mixed
 from pipeflow.compile.plan import External, Plan, Slot
 from pipeflow.compile.program import Program
+from pipeflow.compile.read_back import read_back
 from pipeflow.compile.rights import memory_of, shared_with_workers, with_rights
 from pipeflow.compile.stages import columns_of, levels_of, origins_of, stages_of
 from pipeflow.compile.storage import storage_of
@@ -24,7 +25,7 @@ def compile(graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise"
     """
     gradients.check_history(graph, on_error)
     keeping.check(graph)
-    graph = gradients.expand(graph)
+    graph = read_back(gradients.expand(graph))
     divided = mixed.split(graph, codec)
     plan = _compile(divided, seed, fuse, on_error)
     if any(node.device == "mixed" for node in divided.nodes):

@@ -28,13 +28,7 @@ def split(graph: Graph, codec: bool) -> Graph:
     nodes: list[GraphNode] = []
     moved: dict[Edge, Edge] = {}
     for node in graph.nodes:
-        made = replace(
-            node,
-            id=len(nodes),
-            inputs=tuple(moved[edge] for edge in node.inputs),
-            arguments={name: moved[edge] for name, edge in node.arguments.items()},
-            guard=tuple((moved[edge], on) for edge, on in node.guard),
-        )
+        made = node.moved(len(nodes), moved)
         nodes.append(made)
         outputs = [Edge(made.id, index) for index in range(node.count)]
         if node.id in apart:

@@ -24,16 +24,7 @@ def on_cpu(graph: Graph) -> Graph:
             )
         for index in range(node.count):
             moved[Edge(node.id, index)] = Edge(len(nodes), index)
-        nodes.append(
-            replace(
-                node,
-                id=len(nodes),
-                device="cpu",
-                inputs=tuple(moved[edge] for edge in node.inputs),
-                arguments={name: moved[edge] for name, edge in node.arguments.items()},
-                guard=tuple((moved[edge], on) for edge, on in node.guard),
-            )
-        )
+        nodes.append(replace(node.moved(len(nodes), moved), device="cpu"))
     return Graph(nodes, [moved[edge] for edge in graph.outputs])
 
 

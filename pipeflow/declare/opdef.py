@@ -90,6 +90,7 @@ class OpDef:
     compiled: bool = False
     by_frame: bool = False
     marks_frames: bool = False
+    host_inputs: bool = False  # the inputs after the first are numbers that the host reads
     frames_share: str = ""  # the argument that gives all frames the largest extents of their results
     written_as: str = ""  # the name in messages, if a pass of the compiler put the operator in place of another
     dali_class: str = ""  # the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``

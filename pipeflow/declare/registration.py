@@ -95,6 +95,7 @@ def operator(
     pure: bool = True,
     order: str = "",
     gpu: bool = False,
+    host_inputs: bool = False,
     infer: str = "",
     role: Part = "work",
     compiled: bool = False,
@@ -117,6 +118,8 @@ def operator(
       each frame, make one result for each frame.
     - ``marks_frames``: the result has a value for each frame.
     - ``gpu``: the file of the same name in operators/on_gpu/ has the GPU form.
+    - ``host_inputs``: the inputs after the first are numbers that decide the shape of the result. The GPU form reads them on the
+      CPU too, because it needs them before its launch.
     - ``compiled``: kernels compiled by Numba do its work. Those of a plan are compiled when the pipeline is built, and large
       results are copied past the caches.
     - ``order``: for operators that are called like ordinary functions, the names of their parameters by position. A name that
@@ -163,6 +166,7 @@ def operator(
             frames_share=frames_share,
             by_frame=by_frame,
             marks_frames=marks_frames,
+            host_inputs=host_inputs,
             written_as=written_as,
             dali_class=dali_class,
         )

@@ -69,6 +69,7 @@ class Item(NamedTuple):
     plan: Any = (
         None  # the result of the operator's gpu_plan for this item, or for an item with the same shapes and arguments
     )
+    numbers: tuple[np.ndarray, ...] = ()  # the inputs after the first, if the host reads them (``host_inputs``)
 
     @property
     def input(self) -> View:
@@ -195,6 +196,7 @@ class SampleValues:
     inputs: Sequence[View]
     arguments: Mapping[str, np.ndarray]  # per-sample arguments, in CPU memory
     key: int
+    numbers: tuple[np.ndarray, ...] = ()  # the inputs after the first, in CPU memory, if the host reads them
 
 
 class DevicePlanner:
@@ -265,7 +267,7 @@ class DevicePlanner:
         if op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
-            specs, item = self._item(inputs, layouts, sample.arguments, sample.key)
+            specs, item = self._item(inputs, layouts, sample.arguments, sample.key, sample.numbers)
             found = tuple("" if unlabelled else spec.layout or "" for spec in specs)
             return _Planned(list(item.outputs), found, [item])
         frames = inputs[0].shape[0]
@@ -306,10 +308,15 @@ class DevicePlanner:
         return _Planned(whole, found, items, framed=True)
 
     def _item(
-        self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
+        self,
+        inputs: Sequence[View],
+        layouts: Sequence[str],
+        per_sample: Mapping[str, np.ndarray],
+        key: int,
+        numbers: tuple[np.ndarray, ...] = (),
     ) -> tuple[tuple[Spec, ...], Item]:
-        if per_sample or not self._by_shapes:
-            return self._new_item(inputs, layouts, per_sample, key)
+        if per_sample or numbers or not self._by_shapes:
+            return self._new_item(inputs, layouts, per_sample, key, numbers)
         signature = (tuple([(x.shape, x.dtype) for x in inputs]), tuple(layouts))
         known = self._known.get(signature)
         if known is None:
@@ -320,10 +327,15 @@ class DevicePlanner:
         return specs, Item(tuple(inputs), item.outputs, item.args, item.layouts, key, item.plan)
 
     def _new_item(
-        self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
+        self,
+        inputs: Sequence[View],
+        layouts: Sequence[str],
+        per_sample: Mapping[str, np.ndarray],
+        key: int,
+        numbers: tuple[np.ndarray, ...] = (),
     ) -> tuple[tuple[Spec, ...], Item]:
-        specs, args = self._infer(inputs, layouts, per_sample, key)
-        item = Item(tuple(inputs), (), args, tuple(layouts), key)
+        specs, args = self._infer((*inputs, *numbers), layouts, per_sample, key)
+        item = Item(tuple(inputs), (), args, tuple(layouts), key, numbers=numbers)
         if self._view is not None:
             views = self._view(item)
             outputs = (views,) if isinstance(views, View) else tuple(views)
@@ -345,7 +357,11 @@ class DevicePlanner:
         return self._infer(sample.inputs, layouts, sample.arguments, sample.key)[0][0]
 
     def _infer(
-        self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
+        self,
+        inputs: Sequence[View | np.ndarray],
+        layouts: Sequence[str],
+        per_sample: Mapping[str, np.ndarray],
+        key: int,
     ) -> tuple[tuple[Spec, ...], Args]:
         op = self.op
         arguments = dict(self._kernel.constants)

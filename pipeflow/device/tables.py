@@ -168,7 +168,7 @@ class TablePlanner:
     ) -> tuple[list[tuple[View, ...]], tuple[str, ...]]:
         """Queues the operator on samples: by its table if that describes them, else one by one; an error is raised."""
         try:
-            require(samples)
+            require(samples and not samples[0].numbers)
             inputs = [ArrayColumn.of(views) for views in zip(*[sample.inputs for sample in samples])]
             given = {name: stacked([sample.arguments[name] for sample in samples]) for name in samples[0].arguments}
             keys = np.array([sample.key for sample in samples], np.uint64)

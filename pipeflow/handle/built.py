@@ -12,6 +12,7 @@ from pipeflow import system
 from pipeflow.compile import compiler as planning
 from pipeflow.compile import warmup
 from pipeflow.compile.on_cpu import on_cpu, work_for_a_gpu
+from pipeflow.compile.read_back import announced
 from pipeflow.debug import DebugRun
 from pipeflow.declare import outside_package
 from pipeflow.errors import BadValue, InvalidState, NoGpu, add_notes, count_of, user_origin
@@ -71,6 +72,13 @@ class Built(Definition):
             self._debug = DebugRun(self._define.function, settings)
             return
         graph = self._without_gpu(self._recorded())
+        read = announced(graph)
+        if read:
+            warnings.warn(
+                f"this is on the GPU and needed on the CPU before a launch: {', '.join(read)}. In each batch the pipeline copies "
+                "it to the CPU and waits for that copy. Compute it on the CPU, or write .cpu() after it if the copy is meant",
+                stacklevel=outside_package(),
+            )
         if settings.bytes_per_sample:
             for node in graph.nodes:
                 node.hint = node.hint or (settings.bytes_per_sample,) * node.count

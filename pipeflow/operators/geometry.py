@@ -223,6 +223,7 @@ def _relative(values: Any, normalized: bool) -> bool:
     compiled=True,
     takes=BOUNDS | OUT_OF_BOUNDS | DTYPE,
     gpu=True,
+    host_inputs=True,
     no_effect=NO_IMAGE_TYPE,
     examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"],
 )

@@ -93,6 +93,11 @@ def check_one_shape(args: Any, inputs: int) -> None:
         raise ValueError(f"{' and '.join(ways)} exclude each other: give one of them")
 
 
+def wanted_shape(shape_input: Any, args: Any) -> Any:
+    """The shape that the second input gives, else the argument."""
+    return args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+
+
 NEW_SHAPE = parameters(
     shape=(Arg[Ints], None, "shape of the result; one extent may be -1, and then follows from the others"),
     rel_shape=(Arg[Floats], None, "shape of the result in shares of the input's extents; -1 as for shape"),
@@ -106,6 +111,7 @@ NEW_SHAPE = parameters(
     dtypes="any",
     takes=NEW_SHAPE,
     gpu=True,
+    host_inputs=True,
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
 def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -> Sample:
@@ -114,7 +120,7 @@ def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -
     ``rel_shape`` is relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
     """
     check_one_shape(args, 1 if shape_input is None else 2)
-    wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+    wanted = wanted_shape(shape_input, args)
     return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
 
@@ -136,6 +142,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     dtypes="number complex",
     takes=NEW_SHAPE,
     gpu=True,
+    host_inputs=True,
     examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"],
 )
 def reinterpret(
@@ -152,7 +159,7 @@ def reinterpret(
     ``rel_shape`` is relative to the extents of the input.
     """
     check_one_shape(args, 1 if shape_input is None else 2)
-    wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+    wanted = wanted_shape(shape_input, args)
     new = dtype or data.dtype
     shape = reinterpreted(data.shape, data.itemsize, new.itemsize, wanted, args)
     if new == data.dtype:

@@ -94,7 +94,10 @@ def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
         return "gpu" if on_gpu[0] else "cpu"
     device = call.device or ("gpu" if any(on_gpu) else "cpu")
     # constants are copied to the GPU with the other inputs
-    there = [on or node.source.op is structure.constant for on, node in zip(on_gpu, inputs)]
+    there = [
+        on or node.source.op is structure.constant or (call.op.host_inputs and position > 0)
+        for position, (on, node) in enumerate(zip(on_gpu, inputs))
+    ]
     if device == "cpu" and any(on_gpu):
         raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which is on the GPU: use .cpu()")
     if device == "mixed" and any(on_gpu):

@@ -1,6 +1,7 @@
 """The recorded graph as plain data: nodes, the edges between them, and the outputs."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeflow.declare import OpDef, Spec
@@ -44,6 +45,16 @@ class GraphNode:
 
     def __str__(self) -> str:
         return self.name
+
+    def moved(self, number: int, edges: Mapping[Edge, Edge]) -> "GraphNode":
+        """The node in another graph: with another number, and with the edges of that graph for its own."""
+        return replace(
+            self,
+            id=number,
+            inputs=tuple(edges[edge] for edge in self.inputs),
+            arguments={name: edges[edge] for name, edge in self.arguments.items()},
+            guard=tuple((edges[edge], on) for edge, on in self.guard),
+        )
 
 
 @dataclass

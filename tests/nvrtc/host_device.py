@@ -242,11 +242,16 @@ def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist()
     arrays = [[np.asarray(x) for x in batch.samples()] for batch in inputs]
     nodes = {name: batch.samples() for name, batch in call.arguments.items()}
+    on_device = 1 if call.op.host_inputs else len(arrays)
     samples = [
         SampleValues(
-            [View(memory.upload(column[index]), column[index].shape, column[index].dtype) for column in arrays],
+            [
+                View(memory.upload(column[index]), column[index].shape, column[index].dtype)
+                for column in arrays[:on_device]
+            ],
             {name: np.asarray(values[index]) for name, values in nodes.items()},
             keys[index],
+            tuple([column[index] for column in arrays[on_device:]]),
         )
         for index in range(size)
     ]

@@ -183,11 +183,16 @@ def test_slice():
     assert_same(lambda: fn.slice([np.arange(9.0), np.arange(20.0)], start=2, shape=5, axes=0, dtype=types.INT32))
 
 
-def test_slices_by_data_on_the_gpu_are_refused():
-    """Anchor and shape on the device would have to be waited for."""
-    anchor, shape = (TensorListCPU([np.array([0.1, 0.2])] * 4) for _ in range(2))
-    with pytest.raises(ValueError, match="named arguments, which are on the CPU"):
-        on_host(call_of(lambda: fn.slice(images(), anchor, shape)))
+def test_slice_by_inputs():
+    """Anchor and shape as inputs: elements if they are integers, shares of the extents if they are floats."""
+    batch = TensorListCPU(images(), "HWC")
+    rng = np.random.default_rng(8)
+    size = len(batch)
+    anchor, shape = (TensorListCPU([rng.integers(1, 9, 2) for _ in range(size)]) for _ in range(2))
+    shares = TensorListCPU([rng.uniform(0.1, 0.5, 2).astype(np.float32) for _ in range(size)])
+    assert_same(lambda: fn.slice(batch, anchor, shape, out_of_bounds_policy="pad"))
+    assert_same(lambda: fn.slice(batch, shares, shares, axis_names="HW"))
+    assert_same(lambda: fn.slice(batch, anchor, rel_shape=(0.3, 0.4), out_of_bounds_policy="trim_to_shape"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

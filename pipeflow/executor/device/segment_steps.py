@@ -28,7 +28,9 @@ class SegmentStep(BoundStep):
 
     def __init__(self, plan: Plan, step: Step) -> None:
         super().__init__(plan, step)
-        self.constant_inputs = {slot for slot in step.inputs if plan.slots[slot].storage == "constant"}
+        # Inputs after the first that the host reads: they are on the CPU.
+        self.on_device, self.numbers = (step.inputs[:1], step.inputs[1:]) if self.op.host_inputs else (step.inputs, ())
+        self.constant_inputs = {slot for slot in self.on_device if plan.slots[slot].storage == "constant"}
 
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
         """Plans the work for these rows."""
@@ -42,7 +44,7 @@ class SegmentStep(BoundStep):
     def inputs(self, batch: BatchRun, work: Work, row: int) -> list[DeviceArray]:
         """The inputs of a row on the device; a constant is copied once for each batch."""
         found = []
-        for slot in self.step.inputs:
+        for slot in self.on_device:
             if slot not in self.constant_inputs:
                 found.append(batch.values[slot][row])
                 continue
@@ -132,13 +134,20 @@ class OperatorStep(SegmentStep):
         values = [plan.slots[slot].spec for _, slot in self.step.arguments]
         if any(spec.dtype is None or spec.shape is None for spec in (*specs, *values)):
             return ()
-        views = [View(0, _everyday(spec), spec.dtype) for spec in specs]
+        views = [View(0, _everyday(spec), spec.dtype) for spec in specs[: len(self.on_device)]]
+        numbers = tuple(
+            [
+                np.full(_everyday(spec, 1), 0.5 if spec.dtype.kind == "f" else 1, spec.dtype)
+                for spec in specs[len(self.on_device) :]
+            ]
+        )
         arguments = {
             name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.arguments, values)
         }
         memory = KernelNames()
         try:
-            self.by_table.plan([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
+            sample = SampleValues(views, arguments, 1, numbers)
+            self.by_table.plan([sample], [spec.layout or "" for spec in specs], memory)
         except Exception as error:  # it is compiled when its first sample comes
             log.debug("the kernels of %s are not known before the first batch: %r", self.step.title, error)
         return memory.names
@@ -150,7 +159,7 @@ class OperatorStep(SegmentStep):
         self.planner.per_frame = frozenset(
             name for name, slot in step.arguments if (batch.layouts[slot] or "")[:1] == "F"
         )
-        if self.by_table.able and rows and not self.constant_inputs:
+        if self.by_table.able and rows and not self.constant_inputs and not self.numbers:
             try:
                 self._plan_table(batch, work, rows, layouts)
                 return
@@ -159,10 +168,13 @@ class OperatorStep(SegmentStep):
         keys = self.batch_keys(batch).tolist() if self.op.random else None
         samples, inputs = [], []
         columns = [(name, batch.values[slot]) for name, slot in step.arguments]
+        numbers = [batch.values[slot] for slot in self.numbers]
         for row in rows:
             inputs.append(self.inputs(batch, work, row))
             arguments = {name: value_at(values, row) for name, values in columns}
-            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, keys[row] if keys is not None else 0))
+            key = keys[row] if keys is not None else 0
+            read = tuple([np.asarray(value_at(values, row)) for values in numbers])
+            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, key, read))
         memory = CallMemory(work, step)
         results, found = self.planner(
             samples, layouts, memory, lambda index, error: work.failed(work, step, rows[index], error)

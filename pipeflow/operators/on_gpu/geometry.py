@@ -55,12 +55,8 @@ def _(item: Item) -> FilledCut:
 
 @geometry.slice.gpu_plan
 def _(item: Item) -> FilledCut:
-    if len(item.inputs) > 1:
-        raise ValueError(
-            "anchor and shape as inputs are on the GPU, and they are needed on the CPU before the launch: "
-            "give start and shape (or rel_start, rel_shape) as named arguments, which are on the CPU"
-        )
-    return window_of(item, *geometry.slice_window(item.input.shape, item.layouts[0], None, None, item.args))
+    anchor, shape, *_ = (*item.numbers, None, None)
+    return window_of(item, *geometry.slice_window(item.input.shape, item.layouts[0], anchor, shape, item.args))
 
 
 @geometry.slice.gpu_specs

@@ -12,28 +12,19 @@ from pipeflow.operators.on_gpu.moves import Box, box_of, move, strides_of, whole
 # views
 
 
-def no_inputs_for_shape(item: Item) -> None:
-    """Raises because a shape on the GPU is not known in time."""
-    if len(item.inputs) > 1:
-        raise ValueError(
-            "the shape is data on the GPU, and output shapes must be known on the CPU before the launch: "
-            "give it by the argument shape, which is on the CPU"
-        )
-
-
 @shape.reshape.gpu_view
 def _(item: Item) -> View:
-    no_inputs_for_shape(item)
     data, args = item.input, item.args
-    return data.reshape(*shape.new_shape(data.shape, data.size, args.shape, args.rel_shape, args.src_dims, args.layout))
+    wanted = shape.wanted_shape(item.numbers[0] if item.numbers else None, args)
+    return data.reshape(*shape.new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
 
 @shape.reinterpret.gpu_view
 def _(item: Item) -> View:
-    no_inputs_for_shape(item)
     data, args = item.input, item.args
     dtype = args.dtype or data.dtype
-    extents = shape.reinterpreted(data.shape, data.dtype.itemsize, dtype.itemsize, args.shape, args)
+    wanted = shape.wanted_shape(item.numbers[0] if item.numbers else None, args)
+    extents = shape.reinterpreted(data.shape, data.dtype.itemsize, dtype.itemsize, wanted, args)
     return View(data.address, extents, dtype)
 
 
