@@ -139,7 +139,8 @@ class Pipeline(Running, States, Reports, Looking):
         last = self._last.get()
         if last is None:
             raise InvalidState("no batch has been delivered yet")
-        return np.ones(last.size, bool) if last.padding is None else ~last.padding
+        size, padding = last
+        return np.ones(size, bool) if padding is None else ~padding
 
     def _begin(self, loop: Loop, ending: Any) -> None:
         """Gives this pipeline to one loop; ``ending`` is the way in which its readers end their epochs."""
@@ -167,7 +168,7 @@ class Pipeline(Running, States, Reports, Looking):
         begun = timing.wall()
         delivered = self._checked(executor.take(handing, self._settings.depth))
         self._waited += timing.wall() - begun
-        self._last.change(handing, delivered)
+        self._note(handing, delivered)
         return delivered
 
     def serialize(

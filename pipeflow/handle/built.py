@@ -7,6 +7,8 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pipeflow import backends as devices
 from pipeflow import system
 from pipeflow.compile import compiler as planning
@@ -16,7 +18,7 @@ from pipeflow.compile.read_back import announced
 from pipeflow.debug import DebugRun
 from pipeflow.declare import outside_package
 from pipeflow.errors import BadValue, InvalidState, NoGpu, add_notes, count_of, user_origin
-from pipeflow.executor import Delivered, Executor, Settings
+from pipeflow.executor import Executor, Settings
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Held
 from pipeflow.handle.definition import DebugDefinition, Definition
@@ -41,7 +43,8 @@ class Built(Definition):
         self._executor: Executor | None = None
         self._debug: DebugRun | None = None
         self._turn = threading.RLock()  # one caller at a time: a batch and the data fed for it belong to one caller
-        self._last: Held[Delivered | None] = Held(None)
+        # Size and padding of the last batch. Its outputs are not kept here: their memory is free when the user drops them.
+        self._last: Held[tuple[int, np.ndarray | None] | None] = Held(None)
         self._loop: Any = None
         self._place: Held[dict[str, Any]] = Held({})  # the position of the iteration by epochs
         self._consumed = False  # True if batches were delivered since the epoch began or a state was loaded

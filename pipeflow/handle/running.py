@@ -58,8 +58,12 @@ class Running(Built):
     def _take(self, executor: Executor | DebugRun, handing: Handing, first: int = 0) -> Delivered:
         ahead = self._settings.depth - 1 if self._api is types.PipelineAPIType.BASIC else 0
         delivered = self._checked(executor.take(handing, ahead, first))
-        self._last.change(handing, delivered)
+        self._note(handing, delivered)
         return delivered
+
+    def _note(self, handing: Handing, delivered: Delivered) -> None:
+        """Notes a batch as the last one, once the caller has it."""
+        self._last.change(handing, (delivered.size, delivered.padding))
 
     def schedule_run(self) -> None:
         """Starts one more batch without waiting for it."""

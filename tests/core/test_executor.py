@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers import LONG
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, types
 
 
 def source(iteration):
@@ -163,6 +163,23 @@ def test_a_dropped_pipeline_ends_its_threads():
     assert dead() is None
     assert ended(before)
     assert kept.as_array().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+@pytest.mark.parametrize("loop", [False, True])
+def test_the_pipeline_does_not_keep_the_batch_before_the_last_one(loop, synchronous):
+    """Only the user has it, so its memory is free for the next batch when the user drops it."""
+
+    @pipeline_def(batch_size=4, num_threads=1, exec_async=not synchronous, exec_pipelined=not synchronous)
+    def define():
+        return fn.cast(fn.external_source(source), dtype=types.FLOAT)
+
+    pipe = define()
+    batches = iter(pipe.epoch()) if loop else iter(pipe.run, None)
+    first = next(batches)[0]
+    second = next(batches)
+    assert sys.getrefcount(first) <= 2, "this variable and the call"
+    assert second[0].as_array().tolist() == [4, 5, 6, 7]
 
 
 def test_a_pipeline_that_its_own_function_refers_to_is_collected():
