@@ -364,9 +364,9 @@ class TensorListGPU(Metadata):
     def _joined(self) -> DeviceArray:
         """All samples as one array: in place if they are one after another, else a copy on the compute stream."""
         samples = self._samples
-        shape = (len(samples), *(samples[0].shape if samples else (0,) * self._ndim))
+        shape = (len(samples), *samples[0].shape)
         starts, total = offsets([sample.nbytes for sample in samples])
-        lease = samples[0].lease if samples else None
+        lease = samples[0].lease
         assert lease is not None, "samples of a pipeline"
         base = samples[0].view.address
         if all(

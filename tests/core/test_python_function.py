@@ -688,10 +688,14 @@ def test_the_pipeline_goes_on_after_an_error():
     assert pipe.run()[0].as_array().tolist() == [8, 9, 10, 11]
 
 
-def test_running_the_pipeline_inside_its_function_is_refused():
-    """A call of run() from the function would wait for itself."""
+@pytest.mark.parametrize("ahead", [True, False])
+def test_running_the_pipeline_inside_its_function_is_refused(ahead):
+    """A call of run() from the function would wait for itself, in a thread of the pipeline and in the caller's."""
     holder = []
-    pipe = make(lambda: fn.python_function(fn.external_source(numbers()), function=lambda x: holder[0].run()[0].at(0)))
+    pipe = make(
+        lambda: fn.python_function(fn.external_source(numbers()), function=lambda x: holder[0].run()[0].at(0)),
+        exec_async=ahead, exec_pipelined=ahead,
+    )  # fmt: skip
     holder.append(pipe)
     with pytest.raises(RuntimeError, match="cannot run that same pipeline"):
         pipe.run()

@@ -617,6 +617,17 @@ def test_debug_runs_raise_and_go_on_as_compiled_ones_do():
     assert compiled[0][1] == (ValueError, "bad")
 
 
+def test_debug_runs_refuse_values_that_do_not_fit_the_outputs():
+    """A row gets its values at the end of the definition; an error there is raised there."""
+
+    def define():
+        return failing_at("function", None)
+
+    compiled, debugged = two_ways(define, on_error=lambda _: (1, 2, 3))
+    assert debugged == compiled
+    assert (ValueError, "on_error gives 3 values in place of 2 outputs") in compiled[0]
+
+
 def test_debug_runs_count():
     """max_failures ends a debug run after as many failures as any other."""
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
+from pipeflow.operators import gradients
 
 BATCH = 6
 
@@ -55,6 +56,21 @@ class TestGraph:
         """Both lists need an entry."""
         with pytest.raises(ValueError, match="xs is empty"):
             fn.gradients([np.ones(1)], [])
+
+
+def test_an_error_of_the_framework_names_the_function():
+    """What has no derivative is said by the framework in its own words; ours add whose it is."""
+
+    def rounded(x):
+        return np.round(x)
+
+    def back(_weights):
+        raise RuntimeError("element 0 of tensors does not require grad")
+
+    tape = object.__new__(gradients.Tape)
+    tape.func, tape._back = rounded, back
+    with pytest.raises(RuntimeError, match=r"rounded .* has no derivative: element 0 of tensors does not require grad"):
+        tape.back([None])
 
 
 def library(name):

@@ -20,6 +20,23 @@ def run(definition, batches=2, batch_size=4, num_threads=2, **arguments):
     return [[[np.asarray(x).tolist() for x in output] for output in batch] for batch in made]
 
 
+def test_a_function_waits_for_another_strand_only_with_those_it_meets():
+    """Of two functions of one result, one also reads another result: both run in the next stage, side by side."""
+
+    def own(*inputs):
+        return fn.python_function(*inputs, function=lambda *arrays: arrays[0], parallel="threads")
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def define():
+        data = fn.external_source(lambda: DATA)
+        one, other, third = own(data), own(data), own(data)
+        return own(one), own(other, third), own(other)
+
+    pipe = define()
+    pipe.build()
+    assert [stage.strands for stage in pipe.plan.stages] == [(), (1, 1, 1), (1, 1, 1)]
+
+
 def meeting(count):
     """A function that returns when ``count`` calls are there, and adds ``amount``."""
     barrier = threading.Barrier(count, timeout=PATIENCE)

@@ -106,7 +106,7 @@ class FakeRuntime:
         self.memories = []
         self.pages = []
         self.used = 0
-        self.counts = {"allocate": 0, "pinned": 0, "launch": 0, "upload": 0, "synchronize": 0}
+        self.counts = {"allocate": 0, "pinned": 0, "launch": 0, "upload": 0, "download": 0, "synchronize": 0}
         self.streams = {}
         self.legacy, self.per_thread = self.stream("legacy", LEGACY), self.stream("per thread", PER_THREAD)
         self.copying, self.computing = self.stream("copying"), self.stream("computing")
@@ -268,6 +268,7 @@ class FakeRuntime:
         self.queue(stream, run)
 
     def download(self, stream, target, address):
+        self.counts["download"] += 1
         self.check(address, target.nbytes)
         start, nbytes, kept = target.ctypes.data, target.nbytes, self.kept(target)
 

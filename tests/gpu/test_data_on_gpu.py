@@ -34,6 +34,13 @@ def lend(device):
     return lend
 
 
+def recorded(device, stream):
+    """An event behind what is queued on a stream."""
+    event = device.event()
+    device.record(event, stream)
+    return event
+
+
 def build(source=None, define=None, **options):
     """A pipeline over a source of data on the GPU."""
 
@@ -149,6 +156,27 @@ def test_data_is_held_until_the_device_has_read_it(device, lend):
         device.finish_all()
     gc.collect()
     assert Watched.alive <= 6 * 3  # of the batches in flight, not of all
+
+
+def test_data_that_is_handed_over_at_once_waits_for_the_default_stream(device, lend, monkeypatch):
+    """The batch is the user's memory, which his library has yet to fill; whoever reads the batch waits for that."""
+    monkeypatch.setattr(device.random, "random", lambda: 1.0)  # nothing runs that is not waited for
+    made = [lend(np.zeros_like(x)) for x in IMAGES]
+
+    def source():
+        for array, image in zip(made, IMAGES):
+            device.queue(device.legacy, lambda array=array, image=image: np.copyto(array, image))
+        return made
+
+    (batch,) = build(define=lambda: fn.external_source(source, device="gpu", no_copy=True)).run()
+    consumer, seen = device.stream("consumer"), []
+    for k, image in enumerate(IMAGES):
+        batch[k].__dlpack__(stream=consumer.ptr)
+        address = batch[k].data_ptr()
+        device.queue(consumer, lambda a=address, x=image: seen.append(fake_device.at(a, x.shape, x.dtype).copy()))
+    device.synchronize(recorded(device, consumer))
+    for one, image in zip(seen, IMAGES, strict=True):
+        np.testing.assert_array_equal(one, image)
 
 
 def test_types_and_layouts_are_checked(device, lend):

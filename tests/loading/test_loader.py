@@ -16,6 +16,9 @@ import pytest
 import pipeflow
 from pipeflow import fn, loading
 from pipeflow.errors import InvalidState, WorkerDied, WrongShape
+from pipeflow.loading import parcels
+from pipeflow.loading.collate import NumpyLoading
+from pipeflow.loading.light import TensorsLater
 
 Pair = namedtuple("Pair", "left right")
 
@@ -53,6 +56,23 @@ def numbers(batches):
 
 def picture(index):
     return {"image": np.full((4 + index % 3, 5, 3), index, np.uint8), "meta": [index, f"name {index}"]}
+
+
+def test_arrays_of_several_types_get_a_type_that_holds_them_all():
+    """As np.stack makes it, also where only the last one differs."""
+    made = [np.array([3]), np.array([1]), np.array([0.5])]
+    joined = [next(iter(loader(Rows(3, made.__getitem__), 3))), parcels.joining(NumpyLoading)(made, "arrays")]
+    for batch in joined:  # in the program, and in a worker process
+        assert batch.dtype == np.float64
+        assert batch.tolist() == [[3], [1], [0.5]]
+
+
+def test_scalars_of_numpy_need_no_framework_in_a_worker():
+    """They become one array of their type, which the program makes a tensor of; torch is not imported for it."""
+    made = TensorsLater().numbers([np.float32(1.5), np.float32(2)])
+    assert made.kind == "tensor"
+    assert made.array.dtype == np.float32
+    assert made.array.tolist() == [1.5, 2]
 
 
 def small(item):

@@ -137,6 +137,14 @@ def test_a_picture_without_objects_stays_as_it_is(dtype):
     assert (marks.masked(image, np.zeros((16, 24), dtype)) == image).all()
 
 
+@pytest.mark.parametrize(("low", "high", "middle"), [(-1.0, 1.0, 127), (0.0, 1.0, 245)])  # 255 * (1 - 3.01 / 80)
+def test_a_spectrum_is_drawn_in_decibels_unless_it_has_negative_values(low, high, middle):
+    """Half of the highest value is 3.01 dB below it, and the range is 80 dB; with signs zero is in the middle."""
+    values = np.array([[low, (low + high) / 2, high]])
+    drawn = sound.spectrum(values, looks.Look("spectrum", low=low, high=high), (3, 1))
+    np.testing.assert_array_equal(drawn[0], sound.SCALE[[0, middle, 255]])
+
+
 def test_pixels_stay_square():
     """A small picture grows by a whole factor, a large one shrinks in both directions alike."""
     look = looks.look_at([quarters()], "HWC")

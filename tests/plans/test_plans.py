@@ -202,3 +202,19 @@ def test_a_fingerprint_is_that_of_the_work_and_of_the_data():
     prints = [made(work) for work in works]
     assert len(set(prints)) == len(works)
     assert [made(work) for work in works] == prints
+
+
+def test_whole_batch_steps_do_not_wait_for_functions_that_they_do_not_need():
+    """They come first, whatever the order of the lines; what reads the results of a function comes after it."""
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def define():
+        numbers = fn.external_source(lambda: np.arange(4))
+        made = fn.python_function(numbers, function=lambda xs: xs, batch_processing=True)
+        return fn.permute_batch(made, indices=[3, 2, 1, 0]), fn.permute_batch(numbers, indices=[1, 0, 2, 3])
+
+    pipe = define()
+    pipe.build()
+    first, *others = [step for stage in pipe.plan.stages for step in stage.steps]
+    assert [step.user_code for step in others] == [False, True, False]
+    assert [step.inputs for step in others] == [first.outputs, first.outputs, others[1].outputs]

@@ -608,3 +608,8 @@ def test_a_fork_server_that_has_not_come_up_is_ended():
     slow = server._server = Slow(server._server)
     server.close()
     assert slow.killed
+
+
+def test_a_process_without_a_descriptor_is_not_waited_for():
+    """Systems without process descriptors cannot say in time that it has ended: it is killed instead."""
+    assert zygote.Process(os.getpid(), None, None).ended(LONG) is False
