@@ -4,8 +4,8 @@ Only uncompressed samples are read here. ``parse`` returns None for all other fi
 support, and raises BrokenAudio for a wav file that is damaged or incomplete.
 """
 
-from dataclasses import dataclass
-from struct import unpack_from
+from struct import Struct
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pipeflow.kernels.cpu.jit import kernel
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 # A file with more chunks than this before its samples is not a wav file.
 MOST_CHUNKS = 10_000
+_HEADER, _CHUNK, _FORMAT, _KIND = Struct("<4sI4s"), Struct("<4sI"), Struct("<HHIIHH"), Struct("<H")
 _EXTENSIBLE_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
 
@@ -40,8 +41,7 @@ class BrokenAudio(ValueError, RuntimeError):
     """The bytes are not a sound file that can be decoded as a whole; DALI's RuntimeError and a ValueError."""
 
 
-@dataclass(frozen=True)
-class Wav:
+class Wav(NamedTuple):
     """The contents of the header, checked against the file."""
 
     kind: int  # PCM or FLOAT
@@ -54,8 +54,11 @@ class Wav:
 
 def parse(data: NDArray[np.uint8]) -> Wav | None:
     """Reads the header of a wav file; None if these bytes are not an uncompressed little-endian wav file."""
-    size = data.size
-    if size < 12 or data[:4].tobytes() != b"RIFF" or data[8:12].tobytes() != b"WAVE":
+    size, view = data.size, data.data
+    if size < 12:
+        return None
+    riff, whole, wave = _HEADER.unpack_from(view)
+    if riff != b"RIFF" or wave != b"WAVE":
         return None
     layout: tuple[int, int, int, int] | None = None
     known = False
@@ -63,15 +66,15 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
     for _ in range(MOST_CHUNKS):
         if at + 8 > size:
             break
-        name, length = data[at : at + 4].tobytes(), unpack_from("<I", data.data, at + 4)[0]
+        name, length = _CHUNK.unpack_from(view, at)
         at += 8
         if name == b"fmt ":
-            known, layout = True, _format(data, at, length)
+            known, layout = True, _format(view, at, length)
         elif name == b"data":
             if not known:
                 raise BrokenAudio("wav: the samples come before their format")
             held = size - at
-            if _left_open(data, at, length):
+            if _left_open(length, held, whole, at):
                 length = held
             elif length > held:
                 raise BrokenAudio(
@@ -82,24 +85,24 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
     raise BrokenAudio(f"wav: the file ends after {size} bytes without samples: it is truncated")
 
 
-def _left_open(data: NDArray[np.uint8], at: int, length: int) -> bool:
+def _left_open(length: int, held: int, whole: int, at: int) -> bool:
     """True if the samples continue to the end of the file, because a program that writes to a stream cannot fill in the
     size.
 
+    ``length`` and ``whole`` are the announced sizes of the samples and of the file; ``held`` bytes follow after ``at``.
     FFmpeg leaves 0xFFFFFFFF, SoX a size right below 2 GiB; others leave 0, and a file that ends where the samples begin.
     """
-    if length > data.size - at:
+    if length > held:
         return length == 0xFFFFFFFF or length >> 16 == 0x7FFF
-    whole = unpack_from("<I", data.data, 4)[0]
     return length == 0 and (whole + 8 <= at or whole == 0xFFFFFFFF or whole >> 16 == 0x7FFF)
 
 
-def _format(data: NDArray[np.uint8], at: int, length: int) -> tuple[int, int, int, int] | None:
-    if length < 16 or at + length > data.size:
+def _format(view: memoryview, at: int, length: int) -> tuple[int, int, int, int] | None:
+    if length < 16 or at + length > len(view):
         raise BrokenAudio("wav: the file ends inside the format: it is truncated")
-    kind, channels, rate, _, frame, bits = unpack_from("<HHIIHH", data.data, at)
-    if kind == EXTENSIBLE and length >= 40 and data[at + 26 : at + 40].tobytes() == _EXTENSIBLE_TAIL:
-        kind = unpack_from("<H", data.data, at + 24)[0]
+    kind, channels, rate, _, frame, bits = _FORMAT.unpack_from(view, at)
+    if kind == EXTENSIBLE and length >= 40 and view[at + 26 : at + 40] == _EXTENSIBLE_TAIL:
+        kind = _KIND.unpack_from(view, at + 24)[0]
     if (kind, bits) not in _DTYPES and (kind, bits) != (PCM, 24):
         return None
     if channels == 0 or rate == 0 or frame != channels * bits // 8:
