@@ -10,8 +10,8 @@ each has one reader and is no output:
 The declarations say which operators these are (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
 
 The fused kernel rounds between the links like the chain, so the results are the same. For samples that it cannot
-process (volumes, planar images, padding), the same step runs the links one after another. Chains on the GPU are not
-changed: there an operator is one launch for the whole batch.
+process (volumes, planar images, padding), the same step runs the links one after another. Chains are fused on the GPU
+too, where a chain is one launch for the whole batch.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,8 @@ def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]
         readers.get(before.id) == [after.id]
         and before.guard == after.guard
         and before.count == after.count == 1
-        and before.device == after.device == "cpu"
+        and before.device == after.device
+        and before.device in ("cpu", "gpu")
         and not before.preserve
         and not before.hint
         and _same_rule(before.on_error, after.on_error)

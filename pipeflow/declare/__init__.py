@@ -35,6 +35,7 @@ from pipeflow.declare.frameworks import Framework as Framework
 from pipeflow.declare.frameworks import framework as framework
 from pipeflow.declare.frameworks import frameworks as frameworks
 from pipeflow.declare.layouts import check_layouts as check_layouts
+from pipeflow.declare.opdef import Link as Link
 from pipeflow.declare.opdef import OpDef as OpDef
 from pipeflow.declare.opdef import Part as Part
 from pipeflow.declare.opdef import class_name as class_name

@@ -43,6 +43,18 @@ class _LazySignature:
         return made
 
 
+@dataclass(frozen=True)
+class Link:
+    """An operator of a chain, with the names of its arguments: in the chain, and its own."""
+
+    op: "OpDef"
+    names: tuple[tuple[str, str], ...]
+
+    def part(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the chain that belong to this link, under its own names."""
+        return {own: values[name] for name, own in self.names if name in values}
+
+
 @dataclass(eq=False)
 class OpDef:
     """A declared operator."""
@@ -84,6 +96,7 @@ class OpDef:
     flows: tuple[int, ...] | None = None  # the inputs that derivatives pass to; None: all, or it has no derivative
     order: tuple[str, ...] = ()
     gpu_module: str = ""
+    links: tuple[Link, ...] = ()  # of a chain, which fusion puts in place of several operators
     paired: tuple[str, ...] = ()
     own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     role: Part = "work"
@@ -291,7 +304,9 @@ class OpDef:
     ) -> Callable[..., Any] | None:
         """A part of the GPU form; the first call imports its module."""
         if not self._gpu_hooks:
-            importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
+            module = importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
+            if self.links:
+                module.declare(self)
         assert self._gpu_hooks, f"on_gpu/{self.gpu_module}.py declares no GPU form of {self.title}"
         return self._gpu_hooks.get(role)
 

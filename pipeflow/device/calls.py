@@ -170,8 +170,8 @@ class DeviceCall(Launcher):
         self.items = items
 
 
-def ceil_div(amount: Any, share: int) -> Any:
-    """The number of shares of this size in an amount (or in each of an array), rounded up."""
+def ceil_div(amount: Any, share: Any) -> Any:
+    """The number of shares of this size in an amount, rounded up; both may be arrays."""
     return -(-amount // share)
 
 

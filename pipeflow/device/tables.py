@@ -4,7 +4,7 @@ No object is made for a sample or a frame: addresses and extents are columns, an
 and from the table of the operator (declare/tables.py) by a few NumPy calls.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
@@ -164,9 +164,13 @@ class TablePlanner:
         return target, found
 
     def plan(
-        self, samples: Sequence[SampleValues], layouts: Sequence[str], memory: DeviceMemory
-    ) -> tuple[list[tuple[View, ...]], tuple[str, ...]]:
-        """Queues the operator on samples: by its table if that describes them, else one by one; an error is raised."""
+        self,
+        samples: Sequence[SampleValues],
+        layouts: Sequence[str],
+        memory: DeviceMemory,
+        failed: Callable[[int, Exception], None] | None = None,
+    ) -> tuple[list[tuple[View, ...] | None], tuple[str, ...]]:
+        """Queues the operator on samples: by its table if that describes them, else one by one, as by_samples does."""
         try:
             require(samples and not samples[0].numbers)
             inputs = [ArrayColumn.of(views) for views in zip(*[sample.inputs for sample in samples])]
@@ -174,8 +178,7 @@ class TablePlanner:
             keys = np.array([sample.key for sample in samples], np.uint64)
             output, layout = self(inputs, given, keys, layouts, memory)
         except NoTable:
-            planned, found = self.by_samples(samples, layouts, memory)
-            return [views for views in planned if views is not None], found
+            return self.by_samples(samples, layouts, memory, failed)
         return [(view,) for view in output.views()], (layout,)
 
     def _described(

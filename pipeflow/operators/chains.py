@@ -3,7 +3,7 @@
 A chain is named by its links, ``resize+flip+crop_mirror_normalize``, and has their arguments with the number of the
 link: ``size_0``, ``horizontal_1``. It infers and draws as its links do, one after another. The declarations say which
 operators may be links, and have the properties that the fused kernels need: ``line``, ``samples``, ``resamples``,
-``ends_sampling``.
+``ends_sampling``. A table of a chain (``declare/tables.py``) is made of the tables of its links.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, Operator, Param, Role, Spec, Traits, makes_chains, registry
+from pipeflow.declare import (
+    Args,
+    Link,
+    Operator,
+    Param,
+    Role,
+    Spec,
+    SpecColumn,
+    Traits,
+    makes_chains,
+    registry,
+    require,
+)
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.crop_mirror_normalize import FUSED as NORMALIZED
+from pipeflow.operators.sampling import AXES, windowed
 
-Names = list[list[tuple[str, str]]]  # for every link, the names of its arguments in the chain and in its operator
 UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
@@ -25,17 +38,17 @@ def chain(operators: tuple[str, ...]) -> Operator:
     """The operator that applies the named operators one after another."""
     links = [registry[name] for name in operators]
     run = lines if links[0].line_hook else sampled
-    names: Names = []
+    joined: list[Link] = []
 
     def body(image: np.ndarray, /, *, out: Any, layouts: Sequence[str], **values: Any) -> np.ndarray:
-        return run(links, image, layouts[0], [Args(**part) for part in parts_of(values, names)], out)
+        return run(links, image, layouts[0], [Args(**link.part(values)) for link in op.links], out)
 
     body.__doc__ = f"Does {', '.join(operators[:-1])} and {operators[-1]} in one pass."
     params = [Param("image", Role.INPUT, np.ndarray)]
     for number, link in enumerate(links):
         own = [param for param in link.params if param.role in (Role.ARG, Role.STATIC, Role.DRAWN)]
         params += [replace(param, name=f"{param.name}_{number}") for param in own]
-        names.append([(f"{param.name}_{number}", param.name) for param in own])
+        joined.append(Link(link, tuple((f"{param.name}_{number}", param.name) for param in own)))
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
     op = Operator(
         "+".join(operators),
@@ -44,24 +57,24 @@ def chain(operators: tuple[str, ...]) -> Operator:
         1,
         layouts=links[0].layouts,
         sequences=links[0].sequences,
+        devices=("cpu", "gpu") if all("gpu" in link.devices for link in links) else ("cpu",),
         hidden=True,
         dtypes=links[0].dtypes,
         base_traits=Traits(),
         staged=links[-1].staged,
         compiled=True,
+        gpu_module="chains",
+        links=tuple(joined),
     )
-    op.infer(lambda specs, args: inferred(links, specs, parts_of(dict(vars(args)), names)))
+    op.infer(lambda specs, args: inferred(links, specs, [link.part(vars(args)) for link in op.links]))
     if links[0].draw_hook is not None:
-        op.draw(lambda key, specs, args: drawn(links[0], key, specs, parts_of(dict(vars(args)), names)[0]))
+        op.draw(lambda key, specs, args: drawn(links[0], key, specs, op.links[0].part(vars(args))))
+    table = line_rows if links[0].line_hook else sampling_rows
+    op.rows(lambda specs, args, keys: table(links, specs[0], [link.part(vars(args)) for link in op.links], keys))
     return op
 
 
 makes_chains(chain)
-
-
-def parts_of(values: dict[str, Any], names: Names) -> list[dict[str, Any]]:
-    """The arguments of each link; ``size_0`` is the argument ``size`` of link 0."""
-    return [{own: values[name] for name, own in link if name in values} for link in names]
 
 
 def inferred(links: Sequence[Operator], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
@@ -123,3 +136,62 @@ def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequ
         steps.append((*link.line_hook(part, dtype, target), float(target == UINT8)))  # type: ignore[misc]
         dtype = target
     return kernels.color.several_lines(image, np.array(steps, np.float32), out)
+
+
+# ----------------------------------------------------------------------------------------------------
+# whole batches
+
+
+@cache
+def steps_of_lines(count: int) -> np.dtype:
+    """The rows of a chain of lines: factor, offset and rounding of each link."""
+    return np.dtype([("factor", np.float64, count), ("offset", np.float64, count), ("rounds", np.int32, count)])
+
+
+def line_rows(links: Sequence[Operator], spec: SpecColumn, parts: Sequence[dict[str, Any]], _keys: Any) -> np.ndarray:
+    """The lines of ``lines`` for each sample."""
+    table = np.zeros(len(spec.shapes), steps_of_lines(len(links)))
+    dtype = spec.dtype
+    require(dtype in (UINT8, FLOAT))
+    for number, (link, part) in enumerate(zip(links, parts, strict=True)):
+        target = part["dtype"] or dtype
+        require(target in (UINT8, FLOAT))
+        assert link.line_hook is not None
+        table["factor"][:, number], table["offset"][:, number] = link.line_hook(Args(**part), dtype, target)
+        table["rounds"][:, number] = target == UINT8
+        dtype = target
+    return table
+
+
+SAMPLED = np.dtype(
+    [
+        ("shape", np.int64, (3,)),
+        ("axes", AXES, (2,)),
+        ("mean", np.float32, (3,)),
+        ("factor", np.float32, (3,)),
+        ("rounds", np.int32),
+    ]
+)
+
+
+def sampling_rows(
+    links: Sequence[Operator], spec: SpecColumn, parts: Sequence[dict[str, Any]], keys: np.ndarray
+) -> np.ndarray:
+    """The axes of ``sampled`` for each sample, and the numbers of its normalisation."""
+    head, between = parts[0], parts[0]["dtype"] or spec.dtype
+    require(spec.layout == "HWC" and not head.get("save_attrs") and {spec.dtype, between} <= {UINT8, FLOAT})
+    require((spec.shapes[:, 2] == 3) & (parts[-1]["dtype"] in NORMALIZED))
+    own = links[0].rows_hook((spec,), Args(**head), keys)  # type: ignore[misc]
+    axes = own["axes"]
+    for number, (link, part) in enumerate(zip(links[1:], parts[1:], strict=True), 2):
+        last = number == len(links)
+        require(last or part.get("dtype") is None)
+        own = link.rows_hook((SpecColumn(own["shape"], between, "HWC"),), Args(**part), keys)  # type: ignore[misc]
+        require(own["kept"] == own["shape"] if last else own["extents"] == own["shape"])
+        turned = own["turned"][:, :2] if not last else np.stack([np.zeros_like(own["mirror"]), own["mirror"]], axis=1)
+        axes = windowed(axes, own["low"][:, :2], own["extents"][:, :2], turned)
+    table = np.zeros(len(axes), SAMPLED)
+    for name in ("shape", "mean", "factor"):
+        table[name] = own[name]
+    table["axes"], table["rounds"] = axes, between == UINT8
+    return table

@@ -301,6 +301,16 @@ def axes_table(
     return table
 
 
+def windowed(axes: np.ndarray, low: np.ndarray, extents: np.ndarray, turned: np.ndarray) -> np.ndarray:
+    """The axes with windows and mirrors after them, as ``cropped`` and ``mirrored``."""
+    result = axes.copy()
+    # In a mirrored axis the window is counted from the other end of the grid.
+    result["first"] += np.where(axes["mirror"], axes["count"] - low - extents, low)
+    result["count"] = extents
+    result["mirror"] ^= turned
+    return result
+
+
 def _wanted_columns(letters: str, args: Any) -> tuple[list[Any], str]:
     """The requested extents along each axis, numbers or columns, as ``wanted_sizes``."""
     way = asked_by(args)

@@ -54,6 +54,7 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bit
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return (unsigned long long)(((unsigned __int128)a * b) >> 64);
 }
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 template <class T> static inline T atomicAdd(T* at, T value) { T old = *at; *at += value; return old; }
 
 namespace on_host {

@@ -11,6 +11,7 @@ import numpy as np
 from pipeflow.compile.plan import Plan, Step, is_in_inputs
 from pipeflow.declare import NoTable
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
+from pipeflow.device.chains import ChainPlanner
 from pipeflow.device.memory import offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease
 from pipeflow.device.tables import TablePlanner, stacked
@@ -124,7 +125,8 @@ class OperatorStep(SegmentStep):
 
     def __init__(self, plan: Plan, step: Step) -> None:
         super().__init__(plan, step)
-        self.planner = DevicePlanner(self.op, self.constants, self.count)
+        planner = ChainPlanner if self.op.links else DevicePlanner
+        self.planner = planner(self.op, self.constants, self.count)
         self.by_table = TablePlanner(self.planner)
         self.in_inputs = is_in_inputs(step)
 

@@ -1,11 +1,12 @@
 // Resizing images in one pass. A block makes a tile of the output: it blends the rows of the input that the tile's rows need
-// into shared memory, then the columns from there. Tap tables come from the host, the same that the CPU uses; sums are float32
-// in the same order.
-// instances: resize_tiles<unsigned char|float, unsigned char|float>
+// into shared memory, then the columns from there. Tap tables come from taps.cu, with the weights that the CPU uses; sums are
+// float32 in the same order. resize_normalize also normalises the pixels of RGB images, instead of a second kernel.
+// instances: resize_tiles<unsigned char|float, unsigned char|float, 0|1|3>
+// instances: resize_normalize<unsigned char|float, float|__half|unsigned char|signed char>
 #include "elements.cuh"
 #include "words.cuh"
 
-const int TILE_ROWS = 8;
+const int TILE_ROWS = 8;       // one for each warp of a block of 256 threads
 const int TILE_FLOATS = 6144;  // the host chooses tiles that fit: TILE_FLOATS of on_gpu/resize.py
 
 struct TileRow {
@@ -21,7 +22,7 @@ struct TileRow {
   int height, width;                    // of the output
   int pixel;                            // channels that lie together
   int y_taps, x_taps;
-  int tile_width, tiles_x, tiles_y;
+  int tile_width, tiles_x, tiles_y;     // the width is a power of two
 };
 
 __device__ __forceinline__ void read_four(float (&v)[4], const byte* source, const TileRow& row) {
@@ -31,63 +32,139 @@ __device__ __forceinline__ void read_four(float (&v)[4], const byte* source, con
 }
 
 __device__ __forceinline__ void read_four(float (&v)[4], const float* source, const TileRow&) {
+  if (((word64)source & 15) == 0) {
+    const float4 part = *(const float4*)source;
+    v[0] = part.x; v[1] = part.y; v[2] = part.z; v[3] = part.w;
+    return;
+  }
 #pragma unroll
   for (int k = 0; k < 4; ++k) v[k] = source[k];
 }
 
-template <class In, class Out>
-__global__ void resize_tiles(const TileRow* __restrict__ rows, const int* __restrict__ first, int count) {
-  __shared__ float tile[TILE_FLOATS];
-  const Place place = place_of_block(first, count);
-  const TileRow& row = rows[place.row];
-  const int tiles = row.tiles_x * row.tiles_y;
-  const int plane = place.block / tiles, number = place.block - plane * tiles;
-  const int tile_y = number / row.tiles_x, tile_x = number - tile_y * row.tiles_x;
-  const int top = tile_y * TILE_ROWS, left = tile_x * row.tile_width;
-  const int lines = min(TILE_ROWS, row.height - top), columns = min(row.tile_width, row.width - left);
-  const int pixel = row.pixel;
+struct Tile {
+  int plane, top, left, lines, columns;  // of the output
+  int low, pitch;                        // the first pixel of the blended rows, and their distance
+};
+
+// Blends rows of the input to the rows of a tile; each warp makes one. PIXEL is the number of channels, 0 for any.
+template <class In, int PIXEL>
+__device__ __forceinline__ Tile blend_rows(float* blended, const TileRow& row, int block) {
+  Tile tile;
+  const int tiles = row.tiles_x * row.tiles_y, pixel = PIXEL ? PIXEL : row.pixel;
+  tile.plane = block / tiles;
+  const int number = block - tile.plane * tiles, tile_y = number / row.tiles_x, tile_x = number - tile_y * row.tiles_x;
+  tile.top = tile_y * TILE_ROWS;
+  tile.left = tile_x * row.tile_width;
+  tile.lines = min(TILE_ROWS, row.height - tile.top);
+  tile.columns = min(row.tile_width, row.width - tile.left);
   // the first input pixels of neighbouring outputs rise, or fall where the image is mirrored
-  const int one = row.x_starts[left], other = row.x_starts[left + columns - 1];
-  const int low = min(one, other), span = (max(one, other) + row.x_taps - low) * pixel;
-  const int fours = (span + 3) / 4, pitch = fours * 4;
-  const In* input = (const In*)row.input + plane * row.input_plane + low * pixel;
-  for (int n = threadIdx.x; n < fours * lines; n += blockDim.x) {
-    const int line = n / fours, at = (n - line * fours) * 4;
-    const In* source = input + (long long)row.y_starts[top + line] * row.input_row + at;
-    const float* weights = row.y_weights + (top + line) * row.y_taps;
-    float sum[4] = {0, 0, 0, 0};
-    if (at + 4 <= span) {
-      for (int k = 0; k < row.y_taps; ++k, source += row.input_row) {
-        float v[4];
-        read_four(v, source, row);
+  const int one = row.x_starts[tile.left], other = row.x_starts[tile.left + tile.columns - 1];
+  tile.low = min(one, other);
+  const int span = (max(one, other) + row.x_taps - tile.low) * pixel;
+  tile.pitch = (span + 3) / 4 * 4;
+  const int line = (int)threadIdx.x / 32;
+  if (line < tile.lines) {
+    const int start = row.y_starts[tile.top + line], taps = row.y_taps, step = row.input_row;
+    const In* input = (const In*)row.input + tile.plane * row.input_plane + tile.low * pixel + (long long)start * step;
+    const float* weights = row.y_weights + (tile.top + line) * taps;
+    float* target = blended + line * tile.pitch;
+    for (int at = (int)threadIdx.x % 32 * 4; at < span; at += 128) {
+      const In* source = input + at;
+      float sum[4] = {0, 0, 0, 0};
+      if (at + 4 <= span) {
+        for (int k = 0; k < taps; ++k, source += step) {
+          const float weight = weights[k];
+          float v[4];
+          read_four(v, source, row);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sum[i] = __fmaf_rn(weights[k], v[i], sum[i]);
+          for (int i = 0; i < 4; ++i) sum[i] = __fmaf_rn(weight, v[i], sum[i]);
+        }
+      } else {
+        for (int k = 0; k < taps; ++k, source += step)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (at + i < span) sum[i] = __fmaf_rn(weights[k], (float)source[i], sum[i]);
       }
-    } else {
-      for (int k = 0; k < row.y_taps; ++k, source += row.input_row)
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          if (at + i < span) sum[i] = __fmaf_rn(weights[k], (float)source[i], sum[i]);
+      for (int i = 0; i < 4; ++i) target[at + i] = sum[i];
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) tile[line * pitch + at + i] = sum[i];
   }
   __syncthreads();
-  Out* output = (Out*)row.output + plane * row.output_plane;
-  for (int n = threadIdx.x; n < lines * columns; n += blockDim.x) {
-    const int line = n / columns, column = left + n - line * columns;
-    const float* weights = row.x_weights + column * row.x_taps;
-    const float* source = tile + line * pitch + (row.x_starts[column] - low) * pixel;
-    Out* target = output + ((long long)(top + line) * row.width + column) * pixel;
-    for (int c = 0; c < pixel; c += 4) {
-      float sum[4] = {0, 0, 0, 0};
-      for (int k = 0; k < row.x_taps; ++k)
+  return tile;
+}
+
+// Calls store(line, column, channel, value) for the values of the tile, counted from the corner of the image.
+template <int PIXEL, class Store>
+__device__ __forceinline__ void blend_columns(const float* blended, const TileRow& row, const Tile& tile, Store store) {
+  const int pixel = PIXEL ? PIXEL : row.pixel, taps = row.x_taps, shift = 31 - __clz(row.tile_width);
+  for (int n = threadIdx.x; n < tile.lines << shift; n += blockDim.x) {
+    const int line = n >> shift, inside = n - (line << shift), column = tile.left + inside;
+    if (inside >= tile.columns) continue;
+    const float* weights = row.x_weights + column * taps;
+    const float* source = blended + line * tile.pitch + (row.x_starts[column] - tile.low) * pixel;
+    if constexpr (PIXEL > 0) {
+      float sum[PIXEL] = {};
+      for (int k = 0; k < taps; ++k, source += PIXEL) {
+        const float weight = weights[k];
+#pragma unroll
+        for (int c = 0; c < PIXEL; ++c) sum[c] = __fmaf_rn(weight, source[c], sum[c]);
+      }
+#pragma unroll
+      for (int c = 0; c < PIXEL; ++c) store(tile.top + line, column, c, sum[c]);
+    } else {
+      for (int c = 0; c < pixel; c += 4) {
+        float sum[4] = {0, 0, 0, 0};
+        for (int k = 0; k < taps; ++k)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (c + i < pixel) sum[i] = __fmaf_rn(weights[k], source[k * pixel + c + i], sum[i]);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          if (c + i < pixel) sum[i] = __fmaf_rn(weights[k], source[k * pixel + c + i], sum[i]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (c + i < pixel) target[c + i] = saturated<Out>(sum[i]);
+          if (c + i < pixel) store(tile.top + line, column, c + i, sum[i]);
+      }
     }
   }
+}
+
+template <class In, class Out, int PIXEL>
+__global__ void resize_tiles(const TileRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  __shared__ float blended[TILE_FLOATS];
+  const Place place = place_of_block(first, count);
+  const TileRow& row = rows[place.row];
+  const Tile tile = blend_rows<In, PIXEL>(blended, row, place.block);
+  const int pixel = PIXEL ? PIXEL : row.pixel, width = row.width;
+  Out* output = (Out*)row.output + tile.plane * row.output_plane;
+  blend_columns<PIXEL>(blended, row, tile, [&](int line, int column, int channel, float value) {
+    output[((long long)line * width + column) * pixel + channel] = saturated<Out>(value);
+  });
+}
+
+struct NormalTileRow {
+  TileRow tile;
+  float mean[3], factor[3];
+  float shift;
+  int rounds;  // between resizing and normalising the pixels are bytes
+  int output_row, output_pixel;  // strides in elements
+  long long output_channel;
+};
+
+// The steps and roundings are those of resize_tiles and of normalize_pixels in crop_mirror_normalize.cu.
+template <class In, class Out>
+__global__ void resize_normalize(const NormalTileRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  __shared__ float blended[TILE_FLOATS];
+  const Place place = place_of_block(first, count);
+  const NormalTileRow& row = rows[place.row];
+  const Tile tile = blend_rows<In, 3>(blended, row.tile, place.block);
+  Out* output = (Out*)row.tile.output + tile.plane * row.tile.output_plane;
+  float mean[3], factor[3];
+#pragma unroll
+  for (int c = 0; c < 3; ++c) { mean[c] = row.mean[c]; factor[c] = row.factor[c]; }
+  const float shift = row.shift;
+  const bool rounds = row.rounds;
+  const long long along[3] = {row.output_row, row.output_pixel, row.output_channel};
+  blend_columns<3>(blended, row.tile, tile, [&](int line, int column, int channel, float value) {
+    const float x = rounds ? (float)saturated<byte>(value) : value;
+    output[line * along[0] + column * along[1] + channel * along[2]] =
+        saturated<Out>(__fmaf_rn(x - mean[channel], factor[channel], shift));
+  });
 }

@@ -148,6 +148,10 @@ class Taps(NamedTuple):
     weights: np.ndarray
     counts: np.ndarray
 
+    def some(self, chosen: np.ndarray) -> "Taps":
+        """Those of some samples."""
+        return Taps(*[column[chosen] for column in self])
+
 
 def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
     """How many pixels an output of each axis is computed from, at most."""
@@ -218,40 +222,67 @@ def images(
         pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
     tiled = tiles > 0
     if tiled.any():
-        every = tiled.all()
-        rows = np.zeros(np.count_nonzero(tiled), TILE_ROW)
-        across, down = ceil_div(wide, np.maximum(tiles, 1)), ceil_div(tall, TILE_ROWS)
-        for name, column in (
-            ("input", source.addresses),
-            ("output", target.addresses),
-            ("input_end", source.ends),
-            ("y_starts", y.starts),
-            ("x_starts", x.starts),
-            ("y_weights", y.weights),
-            ("x_weights", x.weights),
-            ("input_plane", height * width * pixel),
-            ("output_plane", tall * wide * pixel),
-            ("input_row", width * pixel),
-            ("height", tall),
-            ("width", wide),
-            ("pixel", pixel),
-            ("y_taps", y.counts),
-            ("x_taps", x.counts),
-            ("tile_width", tiles),
-            ("tiles_x", across),
-            ("tiles_y", down),
-        ):
-            rows[name] = column if every else column[tiled]
-        kernel = f"resize_tiles.cu:resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
-        call.launch(kernel, rows, (outer * across * down)[tiled])
+        some = np.flatnonzero(tiled)
+        pixels = pixel[some]
+        rows, blocks = tile_rows(
+            source.some(some),
+            target.some(some),
+            outer[some],
+            axes[some],
+            pixels,
+            y.some(some),
+            x.some(some),
+            tiles[some],
+        )
+        channels = next((count for count in (1, 3) if (pixels == count).all()), 0)
+        kernel = f"resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {channels}>"
+        call.launch(f"resize_tiles.cu:{kernel}", rows, blocks)
     left = np.flatnonzero(~picked & ~tiled)
     if len(left):
         source, target = source.some(left), target.some(left)
         outer, height, width, tall, wide, pixel = (x[left] for x in (outer, height, width, tall, wide, pixel))
-        y, x = (Taps(*[column[left] for column in one]) for one in (y, x))
+        y, x = y.some(left), x.some(left)
         between = in_scratch(call, outer * tall * width * pixel, FLOAT)
         pass_along(call, source, between, outer, height, tall, width * pixel, y)
         pass_along(call, between, target, outer * tall, width, wide, pixel, x)
+
+
+def tile_rows(
+    source: ArrayColumn,
+    target: ArrayColumn,
+    outer: np.ndarray,
+    axes: np.ndarray,
+    pixel: np.ndarray,
+    y: Taps,
+    x: Taps,
+    tiles: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of resizes by tiles of these widths, and their numbers of blocks."""
+    (height, width), (tall, wide) = axes["size"].T, axes["count"].T
+    across, down = ceil_div(wide, tiles), ceil_div(tall, TILE_ROWS)
+    rows = np.zeros(len(tiles), TILE_ROW)
+    for name, column in (
+        ("input", source.addresses),
+        ("output", target.addresses),
+        ("input_end", source.ends),
+        ("y_starts", y.starts),
+        ("x_starts", x.starts),
+        ("y_weights", y.weights),
+        ("x_weights", x.weights),
+        ("input_plane", height * width * pixel),
+        ("output_plane", tall * wide * pixel),
+        ("input_row", width * pixel),
+        ("height", tall),
+        ("width", wide),
+        ("pixel", pixel),
+        ("y_taps", y.counts),
+        ("x_taps", x.counts),
+        ("tile_width", tiles),
+        ("tiles_x", across),
+        ("tiles_y", down),
+    ):
+        rows[name] = column
+    return rows, outer * across * down
 
 
 def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.ndarray:
