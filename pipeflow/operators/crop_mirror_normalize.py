@@ -22,7 +22,8 @@ from pipeflow.declare import (
     require,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding, spatial
+from pipeflow.operators.axes import spatial
+from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
 from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_cuts, crop_extents, cut, window_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.declare import Arg, Args, Floats, Operator, Out, Sample, Spec, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import some_pixels, spatial
+from pipeflow.operators.axes import some_pixels, spatial
 from pipeflow.operators.warp import given_size
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 

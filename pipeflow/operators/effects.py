@@ -8,8 +8,8 @@ import numpy as np
 
 from pipeflow.declare import Arg, Ints, Out, Sample, default, operator
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.filters import BORDERS
-from pipeflow.operators.geometry import some_pixels
 
 PAGE = """Effects of augmentation libraries that DALI does not have. Their random numbers are a function of the sample's key."""
 

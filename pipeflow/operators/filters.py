@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import spatial
+from pipeflow.operators.axes import spatial
 from pipeflow.operators.image import BLUR_LAYOUTS
 
 PAGE = """Sums over the neighbourhood of each pixel."""

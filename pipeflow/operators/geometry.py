@@ -1,9 +1,8 @@
-"""Cutting, mirroring and padding: crop, slice, flip, pad, erase.
+"""Cutting, mirroring and padding: crop, slice, flip, rotate90, pad.
 
 An operator that only cuts returns a view; a later step that computes copies the data.
 """
 
-import builtins
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,7 +16,6 @@ from pipeflow.declare import (
     UNKNOWN,
     Arg,
     Args,
-    Floats,
     Ints,
     Layout,
     Out,
@@ -27,12 +25,11 @@ from pipeflow.declare import (
     Traits,
     default,
     operator,
-    parameters,
     require,
 )
 from pipeflow.declare import half_up as half_up_all
-from pipeflow.errors import NoAxis, WrongShape
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.axes import axes_of, spatial
 from pipeflow.operators.sampling import Axis, cropped, mirrored
 from pipeflow.operators.windows import (
     BOUNDS,
@@ -55,35 +52,6 @@ PAGE = """Operators that cut, mirror or pad. A cut returns a view; a later step 
 
 NO_IMAGE_TYPE = {"image_type": "no longer used: all channels are treated in the same way"}
 CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
-
-
-def some_pixels(shape: Sequence[int]) -> None:
-    """Refuses an image without pixels."""
-    if 0 in shape:
-        raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
-
-
-def spatial(layout: str) -> list[int]:
-    """The axes D, H, W of a layout."""
-    return [axis for axis, letter in enumerate(layout) if letter in "DHW"]
-
-
-def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | None) -> list[int]:
-    """The axes with these numbers (negative ones count from the end) or letters; all axes if neither is given."""
-    if names is not None:
-        if axes is not None:
-            raise ValueError("axes and axis_names exclude each other: give one of them")
-        missing = [name for name in names if name not in layout]
-        if missing:
-            raise ValueError(f"the layout {layout!r} has no axis {''.join(missing)!r}")
-        return [layout.index(name) for name in names]
-    chosen = list(range(ndim)) if axes is None else [axis + ndim if axis < 0 else axis for axis in axes]
-    for axis in chosen:
-        if not 0 <= axis < ndim:
-            raise NoAxis(f"axis {axis} is out of range for data of {ndim} axes")
-    if len(set(chosen)) != len(chosen):
-        raise ValueError(f"axes {tuple(axes or ())} name an axis twice")
-    return chosen
 
 
 def check_policy(args: Any) -> None:
@@ -526,105 +494,3 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
         return Spec(unknown, spec.dtype, spec.layout)
     shape = padded_shape(spec.shape, [spec.shape], args.axes, args.axis_names, args.shape, args.align, spec.layout)
     return Spec(shape, spec.dtype, spec.layout)
-
-
-ERASE = parameters(
-    anchor=(Arg[Floats], (), "start of each rectangle, along each of the axes"),
-    shape=(Arg[Floats], (), "extents of each rectangle, along each of the axes"),
-    axes=(Ints, None, "axes of the rectangles, by number; default: height and width"),
-    axis_names=(Layout | None, None, "the same axes by their letters in the layout"),
-    fill_value=(Arg[Floats], (0.0,), "value that is written: one number, or one for each channel"),
-    normalized=(bool, False, "anchor and shape are shares of the extents; False: elements"),
-    normalized_anchor=(bool, False, "the anchor is a share of the extents; False: in elements"),
-    normalized_shape=(bool, False, "the shape is a share of the extents; False: in elements"),
-    centered_anchor=(bool, False, "the anchor is the middle of the rectangle; False: its beginning"),
-)
-
-
-@operator(
-    "erase",
-    compiled=True,
-    takes=ERASE,
-    infer="like data",
-    sequences=True,
-    gpu=True,
-    staged=True,
-    examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"],
-)
-def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Overwrites rectangles with a value, or one value for each channel.
-
-    ``anchor`` and ``shape`` hold one rectangle after another, each in the order of ``axis_names``, else of ``axes``, else
-    height and width.
-    """
-    values, boxes = erased(data.shape, data.dtype, layouts[0], args)
-    np.copyto(out, data)
-    if values.size == 1:
-        for low, high in boxes:
-            out[tuple(map(builtins.slice, low, high))] = values[0]
-        return out
-    channel = erased_channel(layouts[0], data.ndim)
-    values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
-    for low, high in boxes:
-        place = tuple(map(builtins.slice, low, high))
-        own = [place[axis] if axis == channel else np.s_[:] for axis in range(data.ndim)]
-        out[place] = values[tuple(own)]
-    return out
-
-
-def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:
-    """The axes of the rectangles, by default all but the channels; data of two or three axes counts as HW or HWC."""
-    if args.axis_names or args.axes:
-        return axes_of(layout, ndim, None if args.axis_names else args.axes, args.axis_names or None)
-    known = layout or {2: "HW", 3: "HWC"}.get(ndim, "")
-    chosen = [axis for axis, letter in enumerate(known) if letter != "C"]
-    if not chosen:
-        raise WrongShape(f"give axes or axis_names: the layout {layout!r} of data with {ndim} axes does not say which")
-    return chosen
-
-
-def erased_channel(layout: str, ndim: int) -> int:
-    """The axis along which fill values may differ."""
-    return layout.find("C") if layout else ndim - 1
-
-
-_erase = attrgetter(*ERASE)
-Boxes = list[tuple[list[int], list[int]]]
-
-
-def erased(shape: Sequence[int], dtype: np.dtype, layout: str, args: Any) -> tuple[np.ndarray, Boxes]:
-    """The fill values, one or one a channel, and the first and last + 1 element of every rectangle along all axes."""
-    return _erased(tuple(shape), dtype, layout, _erase(args))
-
-
-@lru_cache(maxsize=256)
-def _erased(
-    shape: tuple[int, ...], dtype: np.dtype, layout: str, given_values: tuple[Any, ...]
-) -> tuple[np.ndarray, Boxes]:
-    args = Args(**dict(zip(ERASE, given_values, strict=True)))
-    ndim = len(shape)
-    chosen = erased_axes(layout, ndim, args)
-    regions = len(args.shape) // len(chosen)
-    anchors = list(args.anchor or (0.0,) * len(args.shape))
-    shapes = list(args.shape)
-    if len(shapes) != regions * len(chosen) or len(shapes) != len(anchors):
-        given = f"anchor has {len(args.anchor)} and shape {len(args.shape)} values"
-        raise WrongShape(f"{given}; both need {len(chosen)} for each rectangle")
-    channel = erased_channel(layout, ndim)
-    values = kernels.casting.as_fill(args.fill_value or (0.0,), dtype)
-    if values.size > 1 and (channel < 0 or values.size != shape[channel]):
-        count = shape[channel] if channel >= 0 else "no"
-        raise WrongShape(f"fill_value has {values.size} values for {count} channels (layout {layout!r})")
-    boxes = []
-    for region in range(regions):
-        first, last = [0] * ndim, list(shape)
-        for i, axis in enumerate(chosen):
-            extent = shape[axis]
-            low, size = anchors[region * len(chosen) + i], shapes[region * len(chosen) + i]
-            low *= extent if args.normalized or args.normalized_anchor else 1
-            size *= extent if args.normalized or args.normalized_shape else 1
-            low -= size / 2 if args.centered_anchor else 0
-            begin, end = math.floor(low), math.floor(low + size)
-            first[axis], last[axis] = min(max(begin, 0), extent), min(max(end, 0), extent)
-        boxes.append((first, last))
-    return values, boxes

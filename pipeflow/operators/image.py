@@ -24,7 +24,7 @@ from pipeflow.declare import (
     parameters,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import axes_of, some_pixels, spatial
+from pipeflow.operators.axes import axes_of, some_pixels, spatial
 from pipeflow.operators.reductions import squared_distances, sums
 
 PAGE = """Operators that prepare images for a model, and some that change their look."""

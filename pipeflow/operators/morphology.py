@@ -10,8 +10,8 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, Args, Ints, Operator, Out, Sample, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.filters import planes_of
-from pipeflow.operators.geometry import some_pixels
 
 LAYOUTS = "HWC HW CHW FHWC FHW FCHW"
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Args, DType, Ints, Layout, OpDef, Sample, Spec, operator, parameters
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.axes import axes_of
 
 PAGE = """Sums, means and extremes over some or all axes of a sample."""
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from pipeflow.declare import Arg, Args, Floats, Out, Sample, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.color import full_range, middle
-from pipeflow.operators.geometry import some_pixels
 
 PAGE = """Uneven light on an image. The light of `illumination` is given by numbers, which may be nodes. `plasma` draws
 random clouds, with a number from 0 to 1 for each pixel. All frames of a sequence have the same light.

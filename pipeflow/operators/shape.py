@@ -28,7 +28,7 @@ from pipeflow.declare import (
 )
 from pipeflow.errors import OutOfRange
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.axes import axes_of
 from pipeflow.operators.windows import half_up
 
 PAGE = """Operators that change the shape, the layout or the order of the data.

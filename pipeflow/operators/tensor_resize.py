@@ -25,7 +25,7 @@ from pipeflow.declare import (
     parameters,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.axes import axes_of
 from pipeflow.operators.resize import IGNORED, MODES
 from pipeflow.operators.sampling import FILTERS, LEAST, REGION, Axis, clamped, output_sizes, region, taps_of, unlimited
 

@@ -9,8 +9,8 @@ from pipeflow.device.calls import DeviceCall, Item, View, ceil_div
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import displacement
+from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.displacement import BORDERS, INTERPOLATIONS, ORIGINS, fill_of
-from pipeflow.operators.geometry import some_pixels
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by, whole
 from pipeflow.operators.on_gpu.moves import move as move_boxes
 from pipeflow.types import INTERP_NN

@@ -9,8 +9,8 @@ import numpy as np
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES, TYPES
 from pipeflow.operators import filters
+from pipeflow.operators.axes import spatial
 from pipeflow.operators.filters import BORDERS
-from pipeflow.operators.geometry import spatial
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
 
 ROW = np.dtype(

@@ -1,7 +1,7 @@
 """Cutting, mirroring and padding on the GPU: boxes that are moved."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,20 +10,9 @@ from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
-from pipeflow.operators.geometry import spatial
+from pipeflow.operators.axes import spatial
 from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
-from pipeflow.operators.on_gpu.moves import (
-    Box,
-    Tables,
-    around,
-    borders,
-    box_of,
-    filling,
-    move,
-    move_columns,
-    parts,
-    whole,
-)
+from pipeflow.operators.on_gpu.moves import Box, Tables, around, borders, box_of, filling, move, move_columns, parts
 from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 # ----------------------------------------------------------------------------------------------------
@@ -174,24 +163,3 @@ def _(call: DeviceCall) -> None:
             for begin, extents in around(target.shape, [0] * len(target.shape), source.shape):
                 boxes.append(filling(table, 1, target, extents, begin, -1))
     move(call, boxes, call.items[0].input.dtype.itemsize)
-
-
-@geometry.erase.gpu_plan
-def _(item: Item) -> Any:
-    return geometry.erased(item.input.shape, item.input.dtype, item.layouts[0], item.args)
-
-
-@geometry.erase.gpu
-def _(call: DeviceCall) -> None:
-    size = call.items[0].input.dtype.itemsize
-    move(call, [whole(item.input, item.output) for item in call.items], size)
-    tables = Tables(call)
-    # Rectangles may overlap: what they are filled with is the same.
-    boxes = []
-    for item in call.items:
-        values, rectangles = item.plan
-        channel = geometry.erased_channel(item.layouts[0], len(item.input.shape))
-        for low, high in rectangles:
-            extents = [max(last - first, 0) for first, last in zip(low, high)]
-            boxes.append(filling(tables.address(values), values.size, item.output, extents, low, channel))
-    move(call, boxes, size)

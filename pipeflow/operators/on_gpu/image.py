@@ -11,7 +11,7 @@ import numpy as np
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES, TYPES
 from pipeflow.operators import image
-from pipeflow.operators.geometry import some_pixels, spatial
+from pipeflow.operators.axes import some_pixels, spatial
 from pipeflow.operators.on_gpu.elementwise import BLOCK, blocks_of, cast_views
 from pipeflow.operators.on_gpu.reductions import (
     DISTANCES,

@@ -9,8 +9,8 @@ from pipeflow.declare import Operator
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import morphology
+from pipeflow.operators.axes import some_pixels, spatial
 from pipeflow.operators.displacement import BORDERS
-from pipeflow.operators.geometry import some_pixels, spatial
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by
 
 ROW = np.dtype(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pipeflow.declare import Spec
 from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.operators import shape
-from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.axes import axes_of
 from pipeflow.operators.on_gpu.moves import Box, box_of, move, strides_of, whole
 
 # ----------------------------------------------------------------------------------------------------
