@@ -10,6 +10,7 @@ from pipeflow.commands import main
 from pipeflow.commands.converting import conversion, sources
 from pipeflow.commands.converting.sample import LABEL, Sample, as_file, from_file, number
 from pipeflow.commands.converting.targets import Shard, ToLMDB, ToTars, safe
+from pipeflow.commands.verbs.convert import READ_BY, next_call
 from pipeflow.operators.readers import lmdb, mxnet
 from tests.readers.records import example, record, write_tar
 
@@ -313,3 +314,12 @@ def test_samples_are_compared_by_their_values():
     assert plain.digest() != Sample("a", {"x": b"1", "y": number(2).astype(np.float32)}).digest()
     assert Sample("a", {"x": b"1", "y": b"1"}).digest() != Sample("a", {}).digest()
     assert conversion.VERSION == 1
+
+
+def test_the_reader_of_what_was_written(tmp_path):
+    """A list of files is read where the files are a folder; any other kind is read by its own reader."""
+    (tmp_path / "file_list.txt").write_text("a.jpg 0")
+    assert next_call("folder", tmp_path, 1) == f'fn.readers.file(file_list="{tmp_path}/file_list.txt")'
+    assert next_call("webdataset", tmp_path, 1).startswith("fn.readers.webdataset(")
+    (tmp_path / "file_list.txt").unlink()
+    assert next_call("folder", tmp_path, 1) == READ_BY["folder"].format(tmp_path)

@@ -159,6 +159,7 @@ def test_inspect_shows_values_of_one_step_and_draws_them(folder, capsys):
 def test_trace_records_batches_for_perfetto(folder, capsys):
     """Three batches after two that are not recorded; the file is JSON with slices of them alone."""
     found = facts(capsys, "trace", "train.py:pipe", "-n", "3", "--skip", "2", "-o", "trace.json")
+    assert 0 <= found["waited_seconds"] <= found["seconds"]
     events = json.loads((folder / "trace.json").read_text())["traceEvents"]
     waits = [event["args"]["batch"] for event in events if event["name"].startswith("wait")]
     assert waits == [2, 3, 4]

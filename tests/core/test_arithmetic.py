@@ -412,3 +412,12 @@ def test_eager_functions():
     """The functions of pipeflow.math work on arrays too."""
     assert math.sqrt(np.array([4.0, 9.0])).tolist() == [2, 3]
     assert math.clamp(np.array([1, 5]), 2, 3).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["FF", "", 3])
+def test_the_name_of_a_new_axis_is_one_letter(name):
+    """Or there is none, as in an index without a call."""
+    with pytest.raises(ValueError, match="the name of an axis is one letter"):
+        newaxis(name)
+    assert newaxis().name is None
+    assert newaxis("F").name == "F"

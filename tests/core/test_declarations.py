@@ -18,6 +18,8 @@ from pipeflow.declare import (
     registry,
     required,
 )
+from pipeflow.declare.bound import Bound
+from pipeflow.declare.registration import find
 from pipeflow.tensors import TensorListCPU
 
 WINDOW = parameters(
@@ -115,3 +117,17 @@ def test_examples_of_an_alias_call_it_by_its_own_name():
     for name, op in aliases.items():
         assert op.examples
         assert all(f"fn.{name}(" in text for text in op.examples)
+
+
+def test_a_prepared_call_writes_into_the_memory_of_the_batch():
+    """What does not change from call to call is computed before the first; the result is in the memory that is given."""
+    image, places = np.arange(12, dtype=np.uint8).reshape(2, 2, 3), []
+
+    def allocate(output, shape, dtype):
+        places.append(np.empty(shape, dtype))
+        return places[output]
+
+    call = Bound(find("flip"), {"horizontal": 1}, 1).prepared([image], ["HWC"], allocate)
+    (made,) = call([image], None)
+    assert made is places[0]
+    np.testing.assert_array_equal(made, image[:, ::-1])

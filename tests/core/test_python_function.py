@@ -346,6 +346,23 @@ def test_sole_reader_may_write_in_place():
     assert out.as_array().tolist() == [[0, 0], [-1, -1], [-2, -2], [-3, -3]]
 
 
+def test_a_result_in_memory_of_its_own_may_be_written_to():
+    """What the operator before it read is an output too, and is not changed."""
+
+    def negate(x):
+        assert x.flags.writeable
+        np.negative(x, out=x)
+        return x
+
+    def define():
+        data = fn.external_source(numbers(shape=(2,)))
+        return fn.python_function(data + 1, function=negate, parallel="threads"), data
+
+    made, data = make(define).run()
+    assert made.as_array().tolist() == [[-1, -1], [-2, -2], [-3, -3], [-4, -4]]
+    assert data.as_array().tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+
+
 def shared_input(function, **arguments):
     """A pipeline in which the function's input is an output as well."""
 

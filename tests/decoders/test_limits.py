@@ -15,6 +15,7 @@ from decoders.pictures import GRAY, JPEG, LOSSLESS, RGB, bytes_of, chunk, pillow
 from PIL import Image
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.kernels.cpu import image_boxes
 
 SIDE = 11_000
 
@@ -377,3 +378,15 @@ def test_stray_bytes_and_comments_are_passed_over_at_once():
         for data in (short, short, far, far):  # the second call with arguments of one kind is quicker than the first
             assert fn.peek_image_shape(data).tolist() == [37, 53, 3]
         assert lines_of_peeking(far) == lines_of_peeking(short)
+
+
+def test_items_of_a_heif_file_have_numbers_of_16_or_32_bits():
+    """Version 2 of an entry has the shorter ones, version 3 the longer ones; the four letters of the kind come after them."""
+
+    def entry(version, number, kind):
+        body = bytes([version, 0, 0, 0]) + number.to_bytes(2 if version == 2 else 4, "big") + bytes(2) + kind
+        return (8 + len(body)).to_bytes(4, "big") + b"infe" + body
+
+    entries = entry(2, 7, b"Exif") + entry(3, 70000, b"hvc1")
+    assert image_boxes._kinds(memoryview(bytes(4) + b"\0\2" + entries)) == {7: b"Exif", 70000: b"hvc1"}
+    assert image_boxes._kinds(memoryview(b"\1" + bytes(5) + b"\0\2" + entries)) == {7: b"Exif", 70000: b"hvc1"}

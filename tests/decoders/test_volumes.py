@@ -78,6 +78,8 @@ def test_windows_are_those_of_crop():
         (nifti(numbers("f4"))[:-1], "truncated NIfTI file: 592 bytes are needed, the file has 591"),
         (gzip.compress(nifti(numbers("f4")))[:-60], "NIfTI file"),
         (b"\x1f\x8b" + bytes(50), "damaged NIfTI file: gzip says"),
+        (nifti(numbers("f4"))[:348], "truncated NIfTI file: .* bytes are needed, the file has 348"),
+        (nifti(numbers("f4"))[:347], "truncated NIfTI file: 347 bytes do not hold its header"),
         (nifti(numbers("f4"), magic=b"ni1\0"), "a NIfTI header without its data is not decoded"),
         (nifti(numbers("f4"), magic=b"\0\0\0\0"), "damaged NIfTI file: its mark"),
         (nifti(numbers("f4"), code=32), "a NIfTI file of complex numbers is not decoded"),

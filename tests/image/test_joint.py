@@ -14,6 +14,19 @@ def source(array, layout):
     return fn.external_source(source=lambda: [array] * 3, layout=layout)
 
 
+def test_nodes_of_a_definition_are_an_input_set_too():
+    """A list of nodes in a pipeline gives a list of results; the numbers of a list are one constant."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        one, other = fn.constant(idata=[1, 2, 3]), fn.constant(idata=[4, 5, 6])
+        mirrored = fn.cast([one, other], dtype=types.FLOAT)
+        return *mirrored, fn.cast([7, 8], dtype=types.FLOAT)
+
+    made = [batch.as_array().tolist() for batch in define().run()]
+    assert made == [[[1, 2, 3]] * 2, [[4, 5, 6]] * 2, [[7, 8]] * 2]
+
+
 def test_an_input_set_shares_its_arguments_and_may_have_filters_of_its_own():
     """fn.resize([image, mask], interp_type=[...]) is two resizes to one size, each with its own filter."""
 

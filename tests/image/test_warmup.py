@@ -10,6 +10,8 @@ import pytest
 
 from pipeflow import fn, pipeline_def
 from pipeflow.compile import warmup
+from pipeflow.declare.registration import find
+from pipeflow.kernels import cpu as kernels
 
 PROGRAM = """
 import logging
@@ -132,3 +134,21 @@ def test_plain_jpeg_files_load_neither_opencv_nor_pillow():
         "print(image.shape[1], 'cv2' in sys.modules)"
     )
     assert fresh(program) == ["24", "False", "False", "2", "True"]
+
+
+def test_what_common_pipelines_use_is_prepared_on_colour_images(monkeypatch):
+    """Each call is one of an operator that exists, on an image of bytes with three channels."""
+    calls = []
+    monkeypatch.setattr(warmup, "run", lambda name, *images, **named: calls.append((name, *images, named)))
+    monkeypatch.setattr(warmup, "show_large", lambda: None)
+    for decoder in (kernels.jpeg, kernels.jpeg_forward):
+        monkeypatch.setattr(decoder, "load", lambda: None)
+    warmup._everyday()
+    assert {(image.shape, image.dtype.name) for _, image, _ in calls} == {((48, 64, 3), "uint8")}
+    names = [name for name, *_ in calls]
+    assert set(names) >= {"crop_mirror_normalize", "resize", "flip", "rotate", "color_twist", "gaussian_blur", "cast"}
+    assert all(find(name) is not None for name in names)
+    assert {named["dtype"] for name, _, named in calls if name == "crop_mirror_normalize" and "dtype" in named} == {
+        np.float32,
+        np.float16,
+    }

@@ -16,7 +16,7 @@ import pytest
 import pipeflow
 from pipeflow import fn, loading
 from pipeflow.errors import InvalidState, WorkerDied, WrongShape
-from pipeflow.loading import parcels
+from pipeflow.loading import parcels, work
 from pipeflow.loading.collate import NumpyLoading
 from pipeflow.loading.light import TensorsLater
 
@@ -73,6 +73,18 @@ def test_scalars_of_numpy_need_no_framework_in_a_worker():
     assert made.kind == "tensor"
     assert made.array.dtype == np.float32
     assert made.array.tolist() == [1.5, 2]
+
+
+def test_all_bits_of_a_key_reach_the_global_generators():
+    """NumPy takes the lower 32 bits, Python all of them."""
+    before = random.getstate(), np.random.get_state()
+    try:
+        work.seed_everything((5 << 32) + 7, NumpyLoading())
+        assert random.random() == random.Random((5 << 32) + 7).random()
+        assert np.random.random() == np.random.RandomState(7).random()
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
 
 
 def small(item):
