@@ -14,6 +14,7 @@ import pytest
 from helpers import LONG
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.executor import ring
 
 
 def source(iteration):
@@ -393,3 +394,23 @@ def test_wrong_mixes_of_devices(use, text):
     with pytest.raises(ValueError, match=text) as caught:
         define()
     assert any("test_executor.py" in note for note in caught.value.__notes__)
+
+
+def test_a_caller_waits_at_a_gate_and_does_not_look_again_and_again(monkeypatch):
+    """The function ends when its caller waits: one that only looked would need the processor all the time."""
+    waits = threading.Event()
+
+    class Told(ring.Gate):
+        def wait(self, seconds=None):
+            waits.set()
+            super().wait(seconds)
+
+    monkeypatch.setattr(ring, "Gate", Told)
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        return fn.python_function(
+            fn.external_source(lambda: [np.zeros(1)]), function=lambda _: np.array(waits.wait(LONG))
+        )
+
+    assert define().run()[0].as_array().tolist() == [True]

@@ -442,6 +442,21 @@ def test_statistics():
     assert set(simple().executor_statistics()) == {"pool"}
 
 
+def test_the_largest_sample_of_all_batches_is_known():
+    """Not that of the last batch, nor the smallest of one."""
+    batches = iter([[np.zeros(1, np.uint8), np.zeros(9, np.uint8)], [np.zeros(5, np.uint8), np.zeros(2, np.uint8)]])
+
+    @pipeline_def(batch_size=2, num_threads=1, enable_memory_stats=True, exec_async=False, exec_pipelined=False)
+    def define():
+        return fn.external_source(lambda: next(batches))
+
+    pipe = define()
+    pipe.run()
+    pipe.run()
+    found = pipe.executor_statistics()["external_source_0"]
+    assert (found["real_memory_size"], found["max_real_memory_size"]) == ([7], [9])
+
+
 def test_bytes_per_sample_is_the_hint_of_all():
     """The pipeline's bytes_per_sample reserves memory for every Python function."""
 

@@ -150,6 +150,24 @@ def test_batch_mode_several_outputs():
     assert first.as_array().tolist() == second.as_array().tolist() == [0, 1, 2, 3]
 
 
+def test_a_function_that_takes_whole_arrays_gets_each_input_as_one():
+    """Framework functions say by `stacked` how a batch becomes an array; it is called once an input, in their order."""
+
+    def function(xs, ys):
+        return [*(xs - ys)]
+
+    def stacked(values, position, batch):
+        return (position + 1) * np.stack([*values]).astype(np.float64) * (batch.size == 4)
+
+    function.stacked = stacked
+
+    def define():
+        data = fn.external_source(numbers())
+        return fn.python_function(data, data, function=function, batch_processing=True)
+
+    assert make(define).run()[0].as_array().tolist() == [0, -1, -2, -3]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(1, 5), (1, 1), (2, 5), (3, 2), (1,)])
 def test_a_list_of_samples_keeps_the_axes_of_each(size, shape):

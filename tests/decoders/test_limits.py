@@ -390,3 +390,13 @@ def test_items_of_a_heif_file_have_numbers_of_16_or_32_bits():
     entries = entry(2, 7, b"Exif") + entry(3, 70000, b"hvc1")
     assert image_boxes._kinds(memoryview(bytes(4) + b"\0\2" + entries)) == {7: b"Exif", 70000: b"hvc1"}
     assert image_boxes._kinds(memoryview(b"\1" + bytes(5) + b"\0\2" + entries)) == {7: b"Exif", 70000: b"hvc1"}
+
+
+def test_the_size_that_av1_codes_is_in_its_sequence_header():
+    """Which comes after other units, some of them with a second byte or without a length."""
+    bits = f"000110000010011000{640 - 1:010b}{360 - 1:09b}"  # one level; 10 and 9 bits a side
+    header = int(bits.ljust(40, "0"), 2).to_bytes(5, "big")
+    delimiter, extended, sized, to_the_end = b"\x12\0", b"\x16\0\0", b"\x0a\5" + header, b"\x08" + header
+    for units in (sized, delimiter + sized, extended + sized, delimiter + extended + to_the_end):
+        assert image_boxes._av1_size(memoryview(units)) == (360, 640)
+    assert image_boxes._av1_size(memoryview(delimiter + extended)) is None

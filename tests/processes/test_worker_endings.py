@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -613,3 +614,23 @@ def test_a_fork_server_that_has_not_come_up_is_ended():
 def test_a_process_without_a_descriptor_is_not_waited_for():
     """Systems without process descriptors cannot say in time that it has ended: it is killed instead."""
     assert zygote.Process(os.getpid(), None, None).ended(LONG) is False
+
+
+def test_segments_of_all_kinds_have_numbers_of_their_own():
+    """A worker knows a segment by its number alone."""
+    dispatcher = Dispatcher(1, "forkserver")
+    numbers = [
+        next(kind._numbers) for _ in range(4) for kind in (dispatcher.inputs, dispatcher.blocks, dispatcher.outputs)
+    ]
+    assert sorted(numbers) == list(range(1, 13))
+
+
+@pytest.mark.parametrize("broken", [None, OSError("the last words of the dispatcher")])
+def test_a_chunk_that_comes_too_late_has_an_error(broken):
+    """The one that has stopped the workers, or that the pool is closed."""
+    pool = object.__new__(WorkerPool)
+    pool._dispatcher = SimpleNamespace(join=lambda: None, broken=broken)
+    job = SimpleNamespace(finished=threading.Event(), error=None)
+    pool._fail_late(job)
+    assert job.finished.is_set()
+    assert job.error is broken if broken else isinstance(job.error, InvalidState)
