@@ -131,3 +131,20 @@ def test_a_prepared_call_writes_into_the_memory_of_the_batch():
     (made,) = call([image], None)
     assert made is places[0]
     np.testing.assert_array_equal(made, image[:, ::-1])
+
+
+@operator("_mean_as_a_number", hidden=True)
+def mean_as_a_number(data: Sample, /) -> Sample:
+    """Returns a number of NumPy, no array."""
+    return np.float32(data.mean())
+
+
+@mean_as_a_number.infer
+def _(_specs, _args):
+    return Spec((), np.dtype(np.float32), "")
+
+
+def test_a_number_that_a_body_returns_is_an_array():
+    """As is one of a subclass of arrays."""
+    made = Bound(find("_mean_as_a_number"), {}, 1)([np.arange(4.0)], [""], {}, None, None, "")
+    assert [(type(x), x.dtype, x.item()) for x in made] == [(np.ndarray, np.float32, 1.5)]

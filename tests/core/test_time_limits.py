@@ -195,3 +195,16 @@ def test_closing_lets_go_of_a_thread_that_waits_for_data(monkeypatch):
     assert threads
     in_time(pipe._built().close)
     assert [thread for thread in threads if thread.is_alive()] == []
+
+
+def test_a_caller_looks_again_after_the_shortest_limit():
+    """Also when the call with the shorter limit has not begun."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        data = fn.external_source(lambda: np.zeros((2, 1)))
+        return [fn.python_function(data, function=lambda x: x, timeout=seconds) for seconds in (300, 200, 400)]
+
+    pipe = define()
+    pipe.build()
+    assert pipe._compiled().watch.patience() == 200

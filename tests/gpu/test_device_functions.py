@@ -76,6 +76,16 @@ def test_the_whole_batch(device, form):
         assert made.is_dense_tensor()
 
 
+@pytest.mark.parametrize("wrapped", [list, tuple])
+def test_the_only_output_in_a_list_of_outputs(device, wrapped):
+    """As on the CPU: one entry that is a batch is the output; in a batch of one it is the sample."""
+
+    def define():
+        return fn.python_function(source(), function=lambda xs: wrapped([[x + 1 for x in xs]]), batch_processing=True)
+
+    same(run(define)[0][0], [x + 1 for x in IMAGES[0]])
+
+
 def test_the_samples_own_generator(device):
     """A parameter named rng gets the sample's generator, the same numbers as on the CPU."""
 

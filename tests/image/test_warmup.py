@@ -152,3 +152,14 @@ def test_what_common_pipelines_use_is_prepared_on_colour_images(monkeypatch):
         np.float32,
         np.float16,
     }
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(0.5, "INFO"), (1.5, "WARNING")])
+def test_compilation_that_takes_long_is_said(monkeypatch, caplog, seconds, level):
+    """More than a second is a line that is seen without settings."""
+    moments, counts = iter([10.0, 10.0 + seconds]), iter([3, 5])
+    monkeypatch.setattr(warmup.time, "perf_counter", lambda: next(moments))
+    monkeypatch.setattr(kernels.jit, "compiled_count", lambda: next(counts))
+    with caplog.at_level("INFO"):
+        assert warmup.counted(lambda: None) == 2
+    assert [(record.levelname, record.message[:21]) for record in caplog.records] == [(level, "compiled 2 kernels in")]

@@ -94,6 +94,11 @@ class TestRules:
             in advice.text
         )
 
+    @pytest.mark.parametrize(("kept", "kind"), [(0.4, "gil"), (0.3, "serial")])
+    def test_how_much_of_the_time_is_most_of_it(self, kept, kind):
+        """Who keeps it for 35 % of the time cannot share it with another."""
+        assert only(figures(function(0.0198, 0.0196, kept * 0.0196), waited=0.019), kind).kind == kind
+
     def test_on_several_threads_it_waits_for_itself(self):
         """4 threads are in it all the time, and have one processor between them: 20 ms of work become 5 ms."""
         run = figures(function(0.080, 0.020, 0.0195, role="pool"), waited=0.019)

@@ -6,6 +6,7 @@ import re
 import sys
 import urllib.request
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -203,3 +204,15 @@ def test_the_numbers_of_pipelines_are_never_used_again():
     last = Executor()
     numbered.add(last)
     assert numbered.items() == [("1", kept[0]), ("2", kept[1]), ("3", last)]
+
+
+def test_every_pipeline_is_added_to_the_instruments(monkeypatch):
+    """One set of instruments an address, for all executors."""
+    found = SimpleNamespace(added=[])
+    found.add = found.added.append
+    monkeypatch.setattr(environment, "_telemetry", {})
+    monkeypatch.setattr(environment, "instruments", lambda: found)
+    monkeypatch.setenv(environment.TELEMETRY, "http://127.0.0.1:1")
+    environment.watch("one executor")
+    environment.watch("another")
+    assert found.added == ["one executor", "another"]

@@ -352,3 +352,18 @@ def test_without_pillow_the_message_has_the_command():
 
 def test_show_is_one_of_the_names_of_the_package():
     assert pipeflow.show is pictures.show
+
+
+def test_what_cannot_be_shown_is_refused():
+    """A number of Python, for example: the error says what can be."""
+    with pytest.raises(
+        TypeError, match=r"show\(\) takes batches, arrays and lists of arrays, got int; .* pipe.run\(\)"
+    ):
+        pipeflow.show(5)
+
+
+def test_only_floating_point_numbers_are_taken_for_a_range_of_signs():
+    """From -1 to 1 as they are; integers of the same range are stretched to what they are."""
+    signs = np.array([[-1, 0], [1, 1]])
+    assert looks.look_at([signs.astype(np.float32)], "HW").words.endswith("shown as -1 ... 1")
+    assert looks.look_at([signs.astype(np.int8)], "HW").words.endswith("shown stretched")

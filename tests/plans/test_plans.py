@@ -163,6 +163,23 @@ def test_a_plan_that_breaks_a_rule_is_refused(rule):
         spec.verify(plan)
 
 
+def test_the_predicate_of_a_merge_alone_is_a_bool_too():
+    """Also where both sides were made outside the branches, so that no step has it as its guard."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, enable_conditionals=True)
+    def define():
+        first, second = fn.random.uniform(), fn.random.uniform()
+        return first if fn.random.coin_flip() else second
+
+    pipe = define()
+    pipe.build()
+    plan = pipe.plan
+    merge = next(step for step in plan.steps() if step.role == "merge")
+    assert not any(step.guard for step in plan.steps() if step is not merge)
+    changed_slot(plan, merge.inputs[2], spec=Spec((), np.dtype(np.int32), ""))
+    assert any("guards_are_bools" in text for text in spec.breaches(plan))
+
+
 def test_a_predicate_says_what_follows_from_it():
     """A side of a merge may be read under another predicate, where that one implies the guard of the side."""
     plan = plan_of(definitions.early_return)

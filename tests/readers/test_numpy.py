@@ -11,7 +11,7 @@ from readers.conformance import check_reader
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.errors import BadData, OutOfRange
-from pipeflow.operators.readers import npy
+from pipeflow.operators.readers import npy, slicing
 from pipeflow.operators.readers.numpy import NumpyReader
 
 NAMES = [
@@ -357,3 +357,8 @@ def test_dali_reads_the_same_regions_of_samples(four):
         assert not isinstance(outputs, str), (arguments, outputs, text)
         for ours, theirs in zip(varying_batch(four, arguments), outputs[0], strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_window_that_ends_before_it_begins_is_empty():
+    """Cut to the array, its length is 0 and not negative."""
+    assert slicing.inside([(3, -2), (-4, 6)], [5, 5], "trim_to_shape") == [(3, 0), (0, 2)]
