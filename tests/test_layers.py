@@ -285,6 +285,16 @@ def test_gpu_forms_stand_in_files_of_the_same_name():
     assert not files - SHARED_ON_GPU - {path.stem for path in operators.iterdir()}
 
 
+MOST_LINES, MOST_TABLES = 600, 40
+
+
+def test_files_are_short_and_formatted():
+    """No file has more lines than one reader can take in, and only a real table is kept from the formatter."""
+    texts = {file: (PACKAGE.parent / file).read_text() for file in FILES}
+    assert not [file for file, text in texts.items() if text.count("\n") > MOST_LINES]
+    assert sum(text.count("# fmt: skip") for text in texts.values()) < MOST_TABLES
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_no_name_is_defined_twice_in_a_module(file):
     """A function or class is defined once: of two, the first is dead. Hooks named _ and overloads are no definitions."""
