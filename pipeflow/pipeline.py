@@ -69,6 +69,7 @@ class Pipeline(Running, States, Reports, Looking):
         stream_policy: Any = None,
         concurrency: Any = None,
         fuse: bool = True,
+        cuda_graph: bool = False,
         on_error: Any = "raise",
         max_failures: "int | float | None" = None,
     ) -> None:

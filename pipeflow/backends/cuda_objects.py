@@ -79,6 +79,24 @@ class Event:
             self._context.events.append(self.ptr)
 
 
+class Graph:
+    """Captured work that can be queued again and again. The captured form is not needed any more."""
+
+    __slots__ = ("_context", "ptr")
+
+    def __init__(self, context: Context, captured: int) -> None:
+        self._context = context
+        try:
+            self.ptr = context.cuda.runtime.graphInstantiate(captured)
+        finally:
+            context.cuda.runtime.graphDestroy(captured)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ptr") and self._context.alive:
+            with self._context.current():
+                self._context.cuda.runtime.graphExecDestroy(self.ptr)
+
+
 class PinnedMemory:
     """Page-locked memory; NumPy can make an array of it."""
 

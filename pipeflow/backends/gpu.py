@@ -19,7 +19,7 @@ import numpy as np
 
 from pipeflow import backends
 from pipeflow.backends import cuda_programs
-from pipeflow.backends.cuda_objects import Context, CudaMemory, Event, PinnedMemory
+from pipeflow.backends.cuda_objects import Context, CudaMemory, Event, Graph, PinnedMemory
 from pipeflow.device.runtime import LEGACY, Runtime
 from pipeflow.errors import InvalidState, NoGpu, add_notes
 
@@ -239,8 +239,9 @@ class CupyRuntime:
             try:
                 streams = self.context.streams.popleft()
             except IndexError:
-                streams = tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(3))
-        self.copying, self.computing, self.returning = streams
+                streams = tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(4))
+        self.copying, self.computing, self.returning, self._recording = streams
+        self._capturing = threading.Lock()
         weakref.finalize(self, self.context.streams.append, streams).atexit = False
 
     def close(self) -> None:
@@ -367,6 +368,26 @@ class CupyRuntime:
         """Queues a function that works on arrays of CuPy."""
         with self.using(stream):
             function(cupy, *arrays)
+
+    @_explained
+    def capture(self, calls: Sequence[Callable[[Any], None]]) -> Graph:
+        """A graph. Its stream has no other work, so threads that use the others are not captured."""
+        runtime, stream = cupy.cuda.runtime, self._recording
+        with self._capturing:
+            runtime.streamBeginCapture(stream.ptr, runtime.streamCaptureModeRelaxed)
+            try:
+                for call in calls:
+                    call(stream)
+            except BaseException:
+                with contextlib.suppress(runtime.CUDARuntimeError):  # the first error is the one to report
+                    runtime.graphDestroy(runtime.streamEndCapture(stream.ptr))
+                raise
+            return Graph(self.context, runtime.streamEndCapture(stream.ptr))
+
+    @_explained
+    def replay(self, stream: Any, graph: Graph) -> None:
+        """Queues a graph."""
+        cupy.cuda.runtime.graphLaunch(graph.ptr, stream.ptr)
 
     def array(self, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any) -> Any:
         """A CuPy array on memory of the pipeline."""

@@ -62,6 +62,9 @@ class DevicePool:
         self._free: dict[Hashable, list[DeviceBlock]] = {}
         self._capacity: dict[Hashable, int] = {}
         self._made: Counter[Hashable] = Counter()  # the number of blocks of each purpose, free or not
+        # All memory, by its id. If a lease is collected as part of a cycle, Python also finalizes what only the cycle refers to:
+        # without this reference, memory would be freed whose block comes back.
+        self._memories: dict[int, Memory] = {}
         self._lock = threading.RLock()
 
     def reserve(self, purpose: Hashable, nbytes: int, blocks: int) -> None:
@@ -77,7 +80,9 @@ class DevicePool:
             for purpose, returned in self._returned.items():
                 self._take_back(purpose, returned)
             adopted = self._free.get(ADOPTED, [])
-            adopted[:] = [block for block in adopted if not self._idle(block)]
+            for block in [block for block in adopted if self._idle(block)]:
+                adopted.remove(block)
+                del self._memories[id(block.memory)]
 
     def _take_back(self, purpose: Hashable, returned: "deque[DeviceBlock]") -> None:
         while returned:
@@ -112,7 +117,7 @@ class DevicePool:
             for block in [block for block in free if block.nbytes < capacity]:
                 free.remove(block)
                 self._made[purpose] -= 1
-                self._release(block)
+                self.release(block.memory)
             block = self._next(purpose, capacity, writer)
         if writer is self.runtime.copying:
             self.runtime.wait(writer, block.computed)
@@ -140,6 +145,7 @@ class DevicePool:
             self._free.setdefault(ADOPTED, [])
             self.collect()
             block = DeviceBlock(Adopted(address, nbytes, owner), self.runtime.event(), shared)
+            self._memories[id(block.memory)] = block.memory
         return DeviceLease(block, home, self)
 
     def _idle(self, block: DeviceBlock) -> bool:
@@ -159,7 +165,7 @@ class DevicePool:
         while free:
             freed += free[-1].nbytes
             self._made[purpose] -= 1
-            self._release(free.pop())
+            self.release(free.pop().memory)
         return freed
 
     def memory(self, nbytes: int) -> Memory:
@@ -171,6 +177,7 @@ class DevicePool:
         """Frees memory of one owner."""
         with self._lock:
             self.reserved -= memory.nbytes
+            del self._memories[id(memory)]
             self.runtime.free(memory)
 
     def _block(self, purpose: Hashable, nbytes: int) -> DeviceBlock:
@@ -187,11 +194,8 @@ class DevicePool:
             memory = self.runtime.allocate(nbytes)
         self.allocations += 1
         self.reserved += nbytes
+        self._memories[id(memory)] = memory
         return memory
-
-    def _release(self, block: DeviceBlock) -> None:
-        self.reserved -= block.nbytes
-        self.runtime.free(block.memory)
 
 
 class PinnedBlock:

@@ -127,6 +127,14 @@ class Runtime(Protocol):
         """Queues ``function(module, *arrays)``."""
         ...
 
+    def capture(self, calls: Sequence[Callable[[Any], None]]) -> Any:
+        """The launches and copies that these calls queue on a stream, as one graph; they do not run."""
+        ...
+
+    def replay(self, stream: Any, graph: Any) -> None:
+        """Queues the work of a graph."""
+        ...
+
     def array(self, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any) -> Any:
         """An array of the module on memory that ``owner`` keeps."""
         ...

@@ -47,6 +47,7 @@ class Settings:
     stream_policy: Any = None
     concurrency: Any = None
     fuse: bool = True
+    cuda_graph: bool = False
     on_error: Any = "raise"
     max_failures: "int | float | None" = None
 
@@ -62,6 +63,7 @@ class Settings:
             "prefetch_queue_depth": _queue_depth(self.prefetch_queue_depth),
             "exec_dynamic": not self.separated if self.exec_dynamic is None else self.exec_dynamic,
             "fuse": bool(self.fuse),
+            "cuda_graph": bool(self.cuda_graph),
             "py_num_workers": _workers(self.py_num_workers),
             "py_start_method": check_start_method(self.py_start_method),
             "on_error": check_rule(self.on_error),

@@ -108,6 +108,7 @@ class FakeRuntime:
         self.used = 0
         self.counts = {"allocate": 0, "pinned": 0, "launch": 0, "upload": 0, "download": 0, "synchronize": 0}
         self.streams = {}
+        self.numbers = 0
         self.legacy, self.per_thread = self.stream("legacy", LEGACY), self.stream("per thread", PER_THREAD)
         self.copying, self.computing = self.stream("copying"), self.stream("computing")
         self.returning = self.stream("returning")
@@ -119,13 +120,17 @@ class FakeRuntime:
 
     def stream(self, name, ptr=None):
         """A stream; consumers make their own."""
-        stream = Stream(name, len(self.streams) + 100 if ptr is None else ptr)
+        self.numbers += 1  # a number is not used again
+        stream = Stream(name, self.numbers + 100 if ptr is None else ptr)
         self.streams[stream.ptr] = stream
         return stream
 
     # The machinery.
 
     def queue(self, stream, function):
+        if type(stream) is list:  # that of a capture
+            stream.append(function)
+            return None
         with self.lock:
             work = Work(function, [x for x in (stream.last, *stream.waits) if x is not None and not x.done])
             stream.waits = []
@@ -295,6 +300,18 @@ class FakeRuntime:
 
     def run(self, stream, function, arrays):
         self.queue(stream, lambda: function(np, *arrays))
+
+    def capture(self, calls):
+        graph = []
+        for call in calls:
+            call(graph)
+        assert len(graph) == len(calls)
+        return graph
+
+    def replay(self, stream, graph):
+        self.counts["replay"] = self.counts.get("replay", 0) + 1
+        for function in graph:
+            self.queue(stream, function)
 
     def array(self, address, shape, dtype, owner):
         using = getattr(self.thread, "using", None)

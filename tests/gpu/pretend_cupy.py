@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 
 CALLS = """free malloc hostAlloc freeHost memcpyAsync eventCreateWithFlags eventRecord eventQuery
-eventSynchronize streamWaitEvent streamSynchronize deviceSynchronize memGetInfo"""
+eventSynchronize streamWaitEvent streamSynchronize deviceSynchronize memGetInfo
+streamBeginCapture streamEndCapture graphInstantiate graphDestroy graphLaunch graphExecDestroy"""
 
 
 class CudaError(RuntimeError):
@@ -66,6 +67,8 @@ class PretendCupy:
         self.owners = {}  # handle of a stream or an event -> its device
         self.destroyed = set()
         self.pool_frees = []
+        self.captures = {}  # stream that is captured -> what is queued on it
+        self.graphs = {}  # handle of a graph, captured or ready -> its work
         self.failing = {}  # name of a call -> error that it raises, once
         self.next = 1000
         self.ndarray = Array
@@ -75,6 +78,7 @@ class PretendCupy:
             memcpyHostToDevice=1,
             memcpyDeviceToHost=2,
             memcpyDeviceToDevice=3,
+            streamCaptureModeRelaxed=2,
             driverGetVersion=lambda: 13010,
             getDeviceCount=lambda: self.devices,
             getDevice=self.device_of_thread,
@@ -205,16 +209,53 @@ class PretendCupy:
     def freeHost(self, _number, address):
         del self.pinned[address]
 
+    def streamBeginCapture(self, number, stream, mode):
+        self.of(stream, number)
+        assert (mode, stream in self.captures) == (2, False)
+        self.captures[stream] = []
+
+    def streamEndCapture(self, number, stream):
+        self.of(stream, number)
+        graph = self.handle()
+        self.graphs[graph] = self.captures.pop(stream)
+        return graph
+
+    def graphInstantiate(self, number, graph):
+        self.of(graph, number)
+        ready = self.handle()
+        self.graphs[ready] = self.graphs[graph]
+        return ready
+
+    def graphDestroy(self, number, graph):
+        self.of(graph, number)
+        del self.graphs[graph]
+
+    graphExecDestroy = graphDestroy
+
+    def graphLaunch(self, number, graph, stream):
+        self.of(graph, number)
+        self.of(stream, number)
+        for work in self.graphs[graph]:
+            work()
+
+    def queue(self, stream, work):
+        """Does work at once, or keeps it for the graph."""
+        if stream in self.captures:
+            self.captures[stream].append(work)
+        else:
+            work()
+
     def memcpyAsync(self, number, target, source, nbytes, kind, stream):
         self.of(stream, number)
         for address in {1: [target], 2: [source], 3: [target, source]}[kind]:
             assert not nbytes or self.block_of(address)[0] == number
-        ctypes.memmove(target, source, nbytes)
+        self.queue(stream, lambda: ctypes.memmove(target, source, nbytes))
 
     def eventCreateWithFlags(self, _number, _flags):
         return self.handle()
 
     def eventRecord(self, number, event, stream):
+        assert stream not in self.captures
         self.of(event, number)
         self.of(stream, number)
 
@@ -314,7 +355,7 @@ class Module:
             assert number == self.device
             self.cupy.of(stream.ptr, number)
             rows, first, count = (int(argument) for argument in arguments)
-            self.cupy.launcher(lowered, grid[0], block[0], rows, first, count)
+            self.cupy.queue(stream.ptr, lambda: self.cupy.launcher(lowered, grid[0], block[0], rows, first, count))
 
         return function
 

@@ -64,6 +64,24 @@ def test_a_pipeline_on_the_second_gpu_leaves_the_first_alone(machine):
     assert machine.device_of_thread() == 0  # the user's thread is what it was
 
 
+def test_a_batch_in_a_cycle_of_garbage(machine):
+    """Its memory returns to the pool and is not freed under it: the next batches are right, and all is given back at the end."""
+    pipe = build(0, exec_async=False, exec_pipelined=False)
+    for _ in range(4):
+        cycle = [pipe.run()[0]]
+        cycle.append(cycle)
+        pipe.run()  # the executor has no reference to the batch before
+        del cycle
+        gc.collect()
+    allocations = pipe.executor_statistics()["gpu"]["allocations"]
+    for _ in range(4):
+        flipped(pipe.run()[0])
+    assert pipe.executor_statistics()["gpu"]["allocations"] == allocations
+    del pipe
+    gc.collect()
+    assert not machine.blocks
+
+
 def test_two_pipelines_on_two_gpus(machine):
     """Each works on its own device, side by side in threads that never chose one."""
     pipes = [build(number) for number in range(2)]

@@ -11,6 +11,7 @@ from pipeflow.backends.cpu import HeapPool
 from pipeflow.device.calls import View
 from pipeflow.device.memory import STAND_IN, DevicePool, PinnedRing, offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease, Runtime
+from pipeflow.executor.device.graphs import LaunchGraphs
 from pipeflow.tensors import Block
 
 
@@ -36,13 +37,15 @@ class LandingPool(HeapPool):
 class Device:
     """Memory, staging blocks and copies of one executor."""
 
-    def __init__(self, runtime: Runtime, depth: int, batch_size: int) -> None:
+    def __init__(self, runtime: Runtime, depth: int, batch_size: int, cuda_graph: bool = False) -> None:
         self.runtime = runtime
         self.depth = depth
         self.blocks = depth + 2  # of an output: the batches in flight, the one handed out and the one before it
         self.batch_size = batch_size
         self.pool = DevicePool(runtime, self.blocks)
         self.landing = LandingPool(runtime)
+        self.cuda_graph = cuda_graph
+        self.graphs: list[LaunchGraphs] = []
         self.rings: list[PinnedRing] = []
         self.one_by_one = PinnedRing(runtime, 1)  # for values that replace failed samples
         self.careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
@@ -55,13 +58,20 @@ class Device:
         self.rings.append(PinnedRing(self.runtime, self.depth + 1))
         return self.rings[-1]
 
+    def launch_graphs(self) -> LaunchGraphs | None:
+        """The graphs for one segment, if they are wanted; None if the host waits after every operator."""
+        if not self.cuda_graph or self.careful:
+            return None
+        self.graphs.append(LaunchGraphs(self.runtime, self.blocks))
+        return self.graphs[-1]
+
     def collect(self) -> None:
         """Records the work that consumers queued on the batches that they released."""
         with self.runtime.active():
             self.pool.collect()
 
     def statistics(self) -> dict[str, Any]:
-        """Allocations and bytes, copies to the device and launches, and the reasons why images were decoded on the CPU."""
+        """Allocations and bytes, copies, launches and graphs, and the reasons why images were decoded on the CPU."""
         pinned = sum(ring.allocations for ring in (*self.rings, self.one_by_one)) + self.landing.allocations
         return {
             "allocations": self.pool.allocations,
@@ -69,6 +79,8 @@ class Device:
             "pinned_allocations": pinned,
             "uploads": self.uploads,
             "launches": self.launches,
+            "graphs_captured": sum(one.captured for one in self.graphs),
+            "graphs_replayed": sum(one.replayed for one in self.graphs),
             "decoded_on_cpu": dict(self.on_cpu),
         }
 

@@ -12,6 +12,7 @@ from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray, DeviceLease, FunctionCall
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs, value_at
+from pipeflow.executor.device.graphs import refuse
 from pipeflow.executor.device.stage import DeviceStage
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StandIn
@@ -26,6 +27,8 @@ class FunctionStage(DeviceStage, BoundStep):
         DeviceStage.__init__(self, plan, number, surroundings)
         step = plan.stages[number].steps[0]
         try:
+            if self.device.cuda_graph:
+                refuse(self.op, "runs code on the CPU for each batch")
             self.call: Any = self.op.gpu_hook()
             self.require_library(self.op)
             check = self.op.gpu_hook("check")

@@ -7,6 +7,7 @@ from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.device.graphs import refuse
 from pipeflow.executor.device.segment_steps import CopyStep, OperatorStep, SegmentStep, SelectStep, UploadStep
 from pipeflow.executor.device.stage import DeviceStage
 from pipeflow.executor.device.work import SegmentMemory, Work
@@ -39,6 +40,8 @@ class DeviceSegment(DeviceStage):
             for item in self.members:
                 if isinstance(item, OperatorStep):
                     try:
+                        if self.memory.graphs is not None and item.op.gpu_hook("needs") is not None:
+                            refuse(item.op, "calls a library that allocates memory")
                         self.require_library(item.op)
                     except Exception as error:
                         add_notes(error, item.step.notes())

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -106,7 +105,6 @@ class CopyStep(SegmentStep):
         batch.layouts[target] = batch.layouts[self.step.inputs[0]]
         memory = CallMemory(work, self.step)
         addresses = memory.allocate(0, [x.nbytes for x in sources])
-        runtime = work.memory.runtime
         begin = sources[0].view.address if sources else 0
         total = sum(x.nbytes for x in sources)
         starts, whole = offsets([x.nbytes for x in sources])
@@ -115,7 +113,7 @@ class CopyStep(SegmentStep):
         else:
             pieces = [(to, x.view.address, x.nbytes) for to, x in zip(addresses, sources) if x.nbytes]
         for piece in pieces:
-            work.queue.append((self.step, partial(runtime.copy, runtime.computing, *piece)))
+            work.copy(self.step, *piece)
         for row, source, address in zip(rows, sources, addresses):
             batch.values[target][row] = DeviceArray(source.view._replace(address=address), memory.leases[0])
 

@@ -1,7 +1,6 @@
 """The plan of one batch in a segment: memory, the copy to the device, and the queue of launches."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from pipeflow.device.runtime import DeviceArray, DeviceLease, wait_for_default_s
 from pipeflow.device.tables import ArrayColumn
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
+from pipeflow.executor.device.graphs import Queued
 from pipeflow.tensors import DeviceSample
 
 
@@ -40,6 +40,7 @@ class SegmentMemory:
         self.ring = device.ring()
         self.capacity = capacity  # bytes that one batch copies to the device
         self.arena = DeviceArena(device.pool, between)
+        self.graphs = device.launch_graphs()
 
 
 class Work:
@@ -52,7 +53,7 @@ class Work:
         self.memory = memory
         self.failed = failed
         self.chunks: list[StagingChunk] = []
-        self.queue: list[tuple[Step, Callable[[], None]]] = []
+        self.queue: list[Queued] = []
         self.leases: list[DeviceLease] = []
         self.constants: dict[int, DeviceArray] = {}
         self.columns: dict[int, tuple[list[int], ArrayColumn]] = {}  # slot -> some rows of it
@@ -116,6 +117,11 @@ class Work:
         self.leases += leases
         return [DeviceArray(view, lease) for view, lease in zip(views, leases)]
 
+    def copy(self, step: Step, *piece: int) -> None:
+        """A copy on the device: target, source and number of bytes."""
+        copy = self.memory.runtime.copy
+        self.queue.append(Queued(step, lambda stream: copy(stream, *piece), piece))
+
     def send(self) -> None:
         """Queues the copy, and lets the compute stream wait for it."""
         runtime, memory = self.memory.runtime, self.memory
@@ -128,13 +134,20 @@ class Work:
             memory.capacity = aligned(sum(chunk.used for chunk in self.chunks) * 3 // 2)
 
     def launch(self, batch: BatchRun) -> None:
-        """Queues the launches in the order of the steps; an error names its step."""
-        device = self.memory.device
-        for place, (step, launch) in enumerate(self.queue):
+        """Queues the launches in the order of the steps, or a graph of all; an error names its step."""
+        device, stream = self.memory.device, self.memory.runtime.computing
+        if self.memory.graphs is not None:
             try:
-                launch()
+                if self.memory.graphs.replay(self.queue):
+                    return
+            except Exception as error:
+                batch.fail(error, self.queue[0].step)
+                return
+        for place, (step, queue, _) in enumerate(self.queue):
+            try:
+                queue(stream)
                 device.launches += 1
-                if device.careful and (place + 1 == len(self.queue) or self.queue[place + 1][0] is not step):
+                if device.careful and (place + 1 == len(self.queue) or self.queue[place + 1].step is not step):
                     device.runtime.drain(device.runtime.computing)
             except Exception as error:
                 batch.fail(error, step)
@@ -179,12 +192,12 @@ class CallMemory:
 
     def launch(self, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
         """Queues a kernel."""
-        runtime = self.work.memory.runtime
-        launch = partial(runtime.launch, runtime.computing, kernel, grid, threads, rows, first, count)
-        self.work.queue.append((self.step, launch))
+        name = kernel, grid, threads, rows, first, count
+        launch = self.work.memory.runtime.launch
+        self.work.queue.append(Queued(self.step, lambda stream: launch(stream, *name), name))
 
     def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
         """Queues a function of the array module."""
         runtime = self.work.memory.runtime
         arrays = [runtime.array(view.address, view.shape, view.dtype, None) for view in views]
-        self.work.queue.append((self.step, partial(runtime.run, runtime.computing, function, arrays)))
+        self.work.queue.append(Queued(self.step, lambda stream: runtime.run(stream, function, arrays), None))
