@@ -18,6 +18,8 @@ from pipeflow.compile import compiler, spec
 faulthandler.enable()
 # Which decoder a JPEG file goes to must not depend on what happens to be compiled; the tests of the compiled one ask for it.
 os.environ.setdefault("PIPEFLOW_JPEG", "library")
+# Compiled kernels from the first sample on, except in the tests of the start.
+os.environ.setdefault("PIPEFLOW_START", "wait")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs deaf to Ctrl-C, and their children inherit it; the tests of it need to hear.
     signal.signal(signal.SIGINT, signal.default_int_handler)

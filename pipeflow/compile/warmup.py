@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from pipeflow import progress
+from pipeflow.compile import first_batches
+from pipeflow.compile.first_batches import Trial
 from pipeflow.compile.plan import Plan, Step, has_kernels
-from pipeflow.declare import Bound, Spec, find
+from pipeflow.declare import Spec, find
 from pipeflow.kernels import cpu as kernels
 
 log = logging.getLogger("pipeflow")
@@ -26,8 +28,15 @@ SAID = 1.0  # compilation that takes this number of seconds gets a line in the l
 
 
 def prepare(plan: Plan) -> int:
-    """Compiles the kernels of a plan, as far as the types are known; returns their number."""
-    steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps if has_kernels(step)]
+    """Compiles the kernels of a plan, as far as the types are known; returns their number.
+
+    Steps that can begin in NumPy get their kernels after the second batch (`first_batches.py`).
+    """
+    steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps]
+    late = [step for step in steps if find(step.op).begins_in_numpy]
+    if late and first_batches.begin([trial_of(plan, step) for step in late if has_kernels(step)]):
+        steps = [step for step in steps if step not in late]
+    steps = [step for step in steps if has_kernels(step)]
     if not steps:
         return 0
 
@@ -36,12 +45,15 @@ def prepare(plan: Plan) -> int:
         for step in progress.over(steps, "compile kernels of step", len(steps)):
             show_blank(plan, step)
 
-    return counted(show)
+    compiled = counted(show)
+    if late:
+        first_batches.mark([trial_of(plan, step) for step in late if has_kernels(step)])
+    return compiled
 
 
 def show_large() -> None:
     """Compiles the kernel that copies large batches."""
-    kernels.streaming.copy(np.zeros(1, np.uint8), np.empty(1, np.uint8))
+    kernels.everyday.copy(np.zeros(1, np.uint8), np.empty(1, np.uint8))
 
 
 def counted(work: Callable[[], Any]) -> int:
@@ -60,22 +72,29 @@ def counted(work: Callable[[], Any]) -> int:
 
 
 def show_blank(plan: Plan, step: Step) -> None:
-    """Runs the step once on zeros; the errors of an operator that cannot use zeros are ignored."""
-    op = find(step.op)
-    constants = {name: plan.constant(value) for name, value in step.constants}
+    """Runs the step once on a made-up sample; the errors of an operator that cannot use it are ignored."""
+    trial = trial_of(plan, step)
+    if trial is not None:
+        trial.run()
+
+
+def trial_of(plan: Plan, step: Step) -> Trial | None:
+    """The step with the known types of its inputs; None if they are not known."""
     inputs = [blank(plan.slots[slot].spec) for slot in step.inputs]
     if any(x is None for x in inputs):
-        return
-    layouts = [plan.slots[slot].spec.layout or "" for slot in step.inputs]
+        return None
     arguments = {}
     for name, slot in step.arguments:
         value = blank(plan.slots[slot].spec, small=True)
         arguments[name] = np.ones(1, np.float32) if value is None else value + value.dtype.type(1)
-    try:
-        kernel = Bound(op, constants, len(step.outputs))
-        kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
-    except Exception as error:
-        log.debug("%s cannot be prepared: %r", step.title, error)
+    return Trial(
+        step.op,
+        {name: plan.constant(value) for name, value in step.constants},
+        [(x.shape, x.dtype) for x in inputs if x is not None],
+        [plan.slots[slot].spec.layout or "" for slot in step.inputs],
+        arguments,
+        len(step.outputs),
+    )
 
 
 def blank(spec: Spec, small: bool = False) -> np.ndarray | None:

@@ -101,6 +101,7 @@ class OpDef:
     own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     role: Part = "work"
     compiled: bool = False
+    begins_in_numpy: bool = False
     by_frame: bool = False
     marks_frames: bool = False
     host_inputs: bool = False  # the inputs after the first are numbers that the host reads

@@ -99,6 +99,7 @@ def operator(
     infer: str = "",
     role: Part = "work",
     compiled: bool = False,
+    begins_in_numpy: bool = False,
     frames_share: str = "",
     written_as: str = "",
     dali_class: str = "",
@@ -122,6 +123,8 @@ def operator(
       CPU too, because it needs them before its launch.
     - ``compiled``: kernels compiled by Numba do its work. Those of a plan are compiled when the pipeline is built, and large
       results are copied past the caches.
+    - ``begins_in_numpy``: the kernels have a form in NumPy (``kernels/cpu/everyday.py``), or a library does the work until they
+      are ready: ``build()`` does not wait for them.
     - ``order``: for operators that are called like ordinary functions, the names of their parameters by position. A name that
       is no argument is a list of data; the lengths of these lists go to an argument named ``sizes``.
     - ``nodes_only``: the operator is about the graph. It has no call on arrays, and only ``fn`` has it.
@@ -163,6 +166,7 @@ def operator(
             own=frozenset(own) if takes or "args" in own else None,
             role=role,
             compiled=compiled,
+            begins_in_numpy=begins_in_numpy,
             frames_share=frames_share,
             by_frame=by_frame,
             marks_frames=marks_frames,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import types
+from pipeflow.compile import first_batches
 from pipeflow.debug import DebugRun
 from pipeflow.errors import InvalidState, UnknownInput, nearest
 from pipeflow.executor import Delivered, Executor, Settings
@@ -59,6 +60,7 @@ class Running(Built):
         ahead = self._settings.depth - 1 if self._api is types.PipelineAPIType.BASIC else 0
         delivered = self._checked(executor.take(handing, ahead, first))
         self._note(handing, delivered)
+        first_batches.batch_taken()
         return delivered
 
     def _note(self, handing: Handing, delivered: Delivered) -> None:

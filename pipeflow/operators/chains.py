@@ -65,6 +65,7 @@ def chain(operators: tuple[str, ...]) -> Operator:
         compiled=True,
         gpu_module="chains",
         links=tuple(joined),
+        begins_in_numpy=all(link.begins_in_numpy for link in links),
     )
     op.infer(lambda specs, args: inferred(links, specs, [link.part(vars(args)) for link in op.links]))
     if links[0].draw_hook is not None:

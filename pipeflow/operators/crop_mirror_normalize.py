@@ -52,6 +52,7 @@ NORMALIZATION = parameters(
 @operator(
     "crop_mirror_normalize",
     compiled=True,
+    begins_in_numpy=True,
     takes=CROP_WINDOW | OUT_OF_BOUNDS | NORMALIZATION,
     layouts=CROP_LAYOUTS,
     sequences=True,
@@ -145,7 +146,7 @@ def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any
     if not out.size:
         return
     for source, target in slices_of(image, layout, out, first, anchors):
-        kernels.normalize.normalize_window(
+        kernels.everyday.normalize_window(
             source, layout[0] == "C", anchors[-2], anchors[-1], args.mirror, means, factors, args.shift, target, first
         )
 
@@ -233,7 +234,7 @@ def _(image: np.ndarray, axes: Sequence[Axis], resizing: Any, between: np.dtype,
     taps = taps_of([rows, columns], resizing)
     means, factors = per_channel(args.mean, 3, "mean"), scaled(args.std, 3, args.scale)
     rounds = between == np.uint8
-    return kernels.fused.resample_normalize(image, *taps, means, factors, float(args.shift), rounds, out, first)
+    return kernels.everyday.resample_normalize(image, *taps, means, factors, float(args.shift), rounds, out, first)
 
 
 @crop_mirror_normalize.check

@@ -105,6 +105,7 @@ DECODE = (
 
 @operator(
     "decoders.image",
+    begins_in_numpy=True,
     takes=DECODE,
     dtypes="uint8 text",
     unsized=True,

@@ -29,6 +29,7 @@ FLAT_WINDOW = {name: param for name, param in CROP_WINDOW.items() if name not in
 
 @operator(
     "decoders.image_crop",
+    begins_in_numpy=True,
     takes=FLAT_WINDOW | DECODE,
     dtypes="uint8 text",
     unsized=True,
@@ -73,6 +74,7 @@ def _(args: Any) -> None:
 
 @operator(
     "decoders.image_random_crop",
+    begins_in_numpy=True,
     takes=RANDOM_WINDOW | DECODE,
     dtypes="uint8 text",
     unsized=True,
@@ -110,6 +112,7 @@ def _(args: Any) -> None:
 
 @operator(
     "decoders.image_slice",
+    begins_in_numpy=True,
     takes=BOUNDS | DECODE,
     dtypes="uint8 text",
     unsized=True,

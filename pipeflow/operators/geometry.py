@@ -313,6 +313,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 @operator(
     "flip",
     compiled=True,
+    begins_in_numpy=True,
     layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW",
     sequences=True,
     gpu=True,
@@ -341,7 +342,7 @@ def flip(
     outer = math.prod(image.shape[:rows])
     shape = (outer, image.shape[rows], image.shape[rows + 1] * pixel)
     for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):
-        kernels.normalize.mirror_image(source, pixel, vertical, horizontal, target)
+        kernels.everyday.mirror_image(source, pixel, vertical, horizontal, target)
     return out
 
 
@@ -381,7 +382,7 @@ def rotate90(
         return out
     pixel = image.shape[2] if image.ndim == 3 else 1
     flat = np.ascontiguousarray(image).reshape(len(image), -1)
-    kernels.normalize.mirror_image(flat, pixel, True, True, out.reshape(len(image), -1))
+    kernels.everyday.mirror_image(flat, pixel, True, True, out.reshape(len(image), -1))
     return out
 
 

@@ -257,7 +257,15 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # jpeg_compression_distortion
 
 
-@operator("jpeg_compression_distortion", compiled=True, layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu=True)
+@operator(
+    "jpeg_compression_distortion",
+    compiled=True,
+    begins_in_numpy=True,
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8",
+    gpu=True,
+)
 def jpeg_compression_distortion(
     image: Sample, /, *, quality: Arg[int] = default(50, "quality of the compression, from 1 to 100"), out: Out
 ) -> Sample:

@@ -70,6 +70,7 @@ MIRROR = parameters(mirror=(Arg[int], 0, "1 mirrors left to right, 2 top to bott
 @operator(
     "resize",
     compiled=True,
+    begins_in_numpy=True,
     takes=RESIZE | FILTERS | REGION | SAVE_ATTRS | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
@@ -143,6 +144,7 @@ alias(resize, "experimental.resize")
 @operator(
     "resize_crop_mirror",
     compiled=True,
+    begins_in_numpy=True,
     takes=RESIZE | FILTERS | REGION | CROP_WINDOW | MIRROR | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
@@ -217,6 +219,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 @operator(
     "random_resized_crop",
     compiled=True,
+    begins_in_numpy=True,
     takes=RANDOM_WINDOW | FILTERS | DTYPE,
     layouts="HWC CHW FHWC FCHW CFHW",
     sequences=True,

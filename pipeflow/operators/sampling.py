@@ -384,12 +384,12 @@ def taps_of(axes: Sequence[Axis], args: Any) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _taps(*description: Any) -> Any:
-    return kernels.resample.axis_taps(*description)
+    return kernels.everyday.axis_taps(*description)
 
 
 def run(image: np.ndarray, layout: str, axes: Sequence[Axis], args: Any, out: np.ndarray) -> np.ndarray:
     """Resizes one sample."""
-    return kernels.resample.resample_any(image, spatial_axes(layout)[0], taps_of(axes, args), out)
+    return kernels.everyday.resample_any(image, spatial_axes(layout)[0], taps_of(axes, args), out)
 
 
 def resized_spec(spec: Spec, args: Any, extents: Sequence[Any]) -> Spec:

@@ -31,7 +31,7 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
-    kernels.streaming.copy(source, target)
+    kernels.everyday.copy(source, target)
 
 
 class SampleSource:

@@ -13,7 +13,7 @@ from pipeflow.kernels.cpu.resample import BAND, ROWS, Taps, extent, four_rows
 from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
 
-@kernel
+@kernel(fastmath=False)
 def resample_to_planes(source, y, x, mean, scale, shift, rounding, out, height, width):
     """Interleaved three-channel rows (H, W * 3), resampled, to three normalised planes."""
     low, high = extent(x[0], x[1])
@@ -39,7 +39,7 @@ def resample_to_planes(source, y, x, mean, scale, shift, rounding, out, height, 
             )
 
 
-@kernel
+@kernel(fastmath=False)
 def resample_to_rows(source, y, x, mean, scale, shift, rounding, out, height, width):
     """The same to interleaved rows; mean and scale are given for every element of a row."""
     low, high = extent(x[0], x[1])

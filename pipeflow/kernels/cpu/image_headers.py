@@ -11,17 +11,8 @@ from struct import error as StructError
 
 import numpy as np
 
-from pipeflow.kernels.cpu import (
-    image_bmp,
-    image_boxes,
-    image_exr,
-    image_gif,
-    image_jp2,
-    image_jxl,
-    image_png,
-    image_pnm,
-    image_tiff,
-)
+from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels.cpu import image_boxes, image_exr, image_jp2, image_jxl, image_png
 from pipeflow.kernels.cpu.image_base import MOST_PIECES, BadImage, Header, exif_orientation, need
 
 _BE16, _LE16 = Struct(">H"), Struct("<H")
@@ -67,22 +58,23 @@ def read(data: bytes | memoryview) -> Header:
 
 
 def _parser(start: bytes) -> tuple[str, Callable[[memoryview], Header]] | None:
+    # Modules with compiled kernels are imported with the first such file.
     if start[:3] == b"\xff\xd8\xff":
         return "JPEG", _jpeg
     if start[:8] == b"\x89PNG\r\n\x1a\n":
         return "PNG", image_png.header
     if start[:2] == b"BM":
-        return "BMP", image_bmp.header
+        return "BMP", kernels.image_bmp.header
     if start[:1] == b"P" and start[1:2] in b"123456" and (start[2:3].isspace() or start[2:3] == b"#"):
-        return "PNM", image_pnm.header
+        return "PNM", kernels.image_pnm.header
     if start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
-        return "TIFF", image_tiff.header
+        return "TIFF", kernels.image_tiff.header
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "WebP", _webp
     if start == b"\0\0\0\x0cjP  \r\n\x87\n" or start[:4] == b"\xff\x4f\xff\x51":
         return "JPEG 2000", image_jp2.header
     if start[:6] in (b"GIF87a", b"GIF89a"):
-        return "GIF", image_gif.header
+        return "GIF", kernels.image_gif.header
     if image_boxes.starts(start):
         return "AVIF or HEIF", image_boxes.header
     if image_jxl.starts(start):

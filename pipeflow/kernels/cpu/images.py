@@ -21,7 +21,7 @@ import numpy as np
 import simplejpeg
 
 from pipeflow.kernels import cpu as kernels
-from pipeflow.kernels.cpu import image_gif, image_headers, image_jp2, image_limits, image_png, jpeg_scans, jpeg_switch
+from pipeflow.kernels.cpu import image_headers, image_jp2, image_limits, image_png, jpeg_scans, jpeg_switch
 from pipeflow.kernels.cpu.image_base import BadImage, Header
 from pipeflow.kernels.cpu.image_headers import oriented
 from pipeflow.kernels.cpu.image_limits import Limits
@@ -74,7 +74,11 @@ def _once(allocate: Allocate) -> Allocate:
     return again
 
 
-_CHECKS = {"PNG": image_png.check, "GIF": image_gif.check, "JPEG 2000": image_jp2.check}
+def _check_gif(view: np.ndarray) -> None:
+    kernels.image_gif.check(view)  # its kernels are imported with the first such file
+
+
+_CHECKS = {"PNG": image_png.check, "GIF": _check_gif, "JPEG 2000": image_jp2.check}
 
 
 def peek(data: np.ndarray, limits: Limits) -> Header:

@@ -1,10 +1,9 @@
 """Compiling kernels: once for each (kernel, argument types), without the GIL, and kept on disk.
 
-The stamp of a kept kernel is a digest of all kernel sources, because Numba's own stamp covers only the function's file and
+The stamp of a kept kernel (`kernel_folder`) is a digest of all kernel sources, because Numba's own stamp covers only the function's file and
 would keep a kernel whose helper in another module has changed. ``kernel_files.py`` says where the files are.
 """
 
-import hashlib
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +17,7 @@ from numba.core import dispatcher
 from numba.np import linalg
 
 from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
+from pipeflow.kernels.cpu.kernel_folder import stamp
 
 
 def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
@@ -44,16 +44,6 @@ if hasattr(linalg, "ensure_blas"):
 RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Every kernel of this process, in order of definition.
 KERNELS: list[dispatcher.Dispatcher] = []
-
-
-@cache
-def stamp() -> str:
-    """Digest of all kernel sources and of the compiler's version."""
-    digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(source.name.encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 @cache

@@ -8,7 +8,6 @@ does not support, and all suspicious ones, always go to libjpeg-turbo.
 PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
 """
 
-import atexit
 import logging
 import os
 import subprocess
@@ -25,7 +24,7 @@ import simplejpeg
 from pipeflow import timing
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
-from pipeflow.kernels.cpu import kernel_files
+from pipeflow.kernels.cpu import elsewhere, start
 from pipeflow.kernels.cpu.image_base import Header
 
 log = logging.getLogger("pipeflow.decoders")
@@ -54,7 +53,7 @@ class Switch:
 
     def ready(self) -> bool:
         """True if the compiled kernel can be used. If it was never compiled, this starts to compile it."""
-        if self.on or self._off:
+        if self.on or self._off or start.state.starting or start.state.in_trial:
             return self.on
         self._asked += 1
         if self._asked % EVERY != 1 or not self._lock.acquire(blocking=False):
@@ -107,27 +106,12 @@ COMPILED_ELSEWHERE = 3
 
 def compile_elsewhere(module: str) -> subprocess.Popen[bytes]:
     """A process that compiles the kernel of a module and keeps it on disk. It ends when this one does, at the latest."""
-    program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from pipeflow.kernels.cpu import jpeg_switch; "
-        f"jpeg_switch.compile_here({module!r})"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    atexit.register(_end, process, os.getpid())
-    return process
-
-
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    if os.getpid() == owner:  # not a forked child
-        process.kill()
-        process.wait()
+    return elsewhere.begin(f"from pipeflow.kernels.cpu import jpeg_switch; jpeg_switch.compile_here({module!r})")
 
 
 def compile_here(module: str) -> None:
-    """The work of the process: it compiles unless another one does, and ends when its input ends, with its parent."""
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    os.nice(10)
+    """The work of the process: it compiles unless another one does."""
+    elsewhere.given()
     with compiling_alone(module) as alone:
         if not alone:
             sys.exit(COMPILED_ELSEWHERE)
@@ -137,18 +121,13 @@ def compile_here(module: str) -> None:
 @contextmanager
 def compiling_alone(module: str) -> Iterator[bool]:
     """Takes the lock of a module in the folder of kernels; False if another process has it."""
-    locks = kernel_files.locks_of(kernels.jit.cache_folder())
+    locks = kernels.kernel_files.locks_of(kernels.jit.cache_folder())
     alone = locks.take(module)
     try:
         yield alone
     finally:
         if alone:
             locks.give(module)
-
-
-def _end_with_input() -> None:
-    os.read(0, 1)
-    os._exit(1)
 
 
 @cache

@@ -30,6 +30,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
 from pipeflow import system, timing
+from pipeflow.kernels.cpu.kernel_folder import chosen_base
 
 log = logging.getLogger("pipeflow.kernels")
 
@@ -71,15 +72,6 @@ def why_not(folder: Path) -> str:
     except OSError as error:
         return f"{folder}: {error.strerror}"
     return reason
-
-
-def chosen_base() -> Path:
-    """The folder that the user or the system has chosen for compiled kernels."""
-    chosen = os.environ.get("PIPEFLOW_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "pipeflow"
 
 
 @cache

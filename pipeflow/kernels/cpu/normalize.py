@@ -16,7 +16,7 @@ FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.d
 FAST_IN = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 
-@kernel
+@kernel(fastmath=False)
 def to_planes(source, offset, stride, mean, scale, shift, mirror, out, plane, height, width):
     """A window of an interleaved three-channel image to three normalised planes."""
     for i in range(height):
@@ -25,7 +25,7 @@ def to_planes(source, offset, stride, mean, scale, shift, mirror, out, plane, he
         )
 
 
-@kernel
+@kernel(fastmath=False)
 def mirror_row(source, pixel, out):
     """Pixels of one row from last to first."""
     if pixel == 3:
@@ -43,7 +43,7 @@ def mirror_row(source, pixel, out):
                 out[x * pixel + c] = source[source.size - (x + 1) * pixel + c]
 
 
-@kernel
+@kernel(fastmath=False)
 def mirror_rows(source, pixel, upside_down, sideways, out):
     """Rows (H, W * pixel) from bottom to top, from right to left, or both."""
     height = source.shape[0]
@@ -55,7 +55,7 @@ def mirror_rows(source, pixel, upside_down, sideways, out):
             out[i, :] = row
 
 
-@kernel
+@kernel(fastmath=False)
 def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, height, width):
     """A window of rows to normalised rows; mean and scale are given for every element of a row."""
     size = width * pixel
@@ -69,7 +69,7 @@ def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, heig
             normalize_row(source, begin, mean, scale, np.float32(shift), False, out, i * size, size)
 
 
-@kernel
+@kernel(fastmath=False)
 def mirror_rgb_rows(source, upside_down, order, out):
     """The rows of pixels of three bytes from right to left, and where asked the last row first."""
     height, size = source.shape
@@ -83,13 +83,14 @@ def mirror_rgb_rows(source, upside_down, order, out):
 MIRRORED = np.array([1 + 3 * pixel + k for pixel in range(4, -1, -1) for k in range(3)] + [0], np.int8)
 
 
-def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> None:
+def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> np.ndarray:
     """Rows (H, W * pixel) of any element type, mirrored."""
     if source.dtype == np.uint8 and pixel == 3 and sideways:
         mirror_rgb_rows(plain(source), upside_down, MIRRORED, out)
-        return
+        return out
     raw = RAW[source.dtype.itemsize]
     mirror_rows(plain(source).view(raw), pixel, upside_down, sideways, out.view(raw))
+    return out
 
 
 def bits(array: np.ndarray) -> np.ndarray:

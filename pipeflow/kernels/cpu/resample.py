@@ -24,7 +24,7 @@ taps_of_2, taps_of_3, taps_of_4, taps_of_5, taps_of_6 = (pixel_taps(ROWS, LANES,
 taps_of_many = pixel_taps(ROWS, LANES)
 
 
-@kernel
+@kernel(fastmath=False)
 def filter_weight(kind, x):
     """The filter at distance x from its centre, in units of its own scale."""
     x = abs(x)
@@ -42,7 +42,7 @@ def filter_weight(kind, x):
     return max(0.0, 1 - x)
 
 
-@kernel
+@kernel(fastmath=False)
 def taps(size, low, high, full, first, count, kind, antialias):
     """First input pixel and weights of outputs `first` to `first + count` of a grid of `full`.
 
@@ -87,7 +87,7 @@ def taps(size, low, high, full, first, count, kind, antialias):
     return starts, weights
 
 
-@kernel
+@kernel(fastmath=False)
 def bands(starts, weights):
     """The weights of `BAND` neighbouring outputs as one dense block a band: first input, taps, weights."""
     number = (starts.size + BAND - 1) // BAND
@@ -110,7 +110,7 @@ def bands(starts, weights):
     return begin, taps, dense
 
 
-@kernel
+@kernel(fastmath=False)
 def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
     """Output rows first to last (at most `ROWS`) into `wide`, still float32 and interleaved.
 
@@ -163,7 +163,7 @@ def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
                 taps_of_many(t, a, tall_stride, pixel, widths, o * count, count, w, b, wide_stride)
 
 
-@kernel
+@kernel(fastmath=False)
 def extent(starts, weights):
     """First and last + 1 input pixel that any output reads."""
     low, high = starts[0], starts[0]
@@ -173,7 +173,7 @@ def extent(starts, weights):
     return low, high + weights.shape[1]
 
 
-@kernel
+@kernel(fastmath=False)
 def resample(source, pixel, y, x, out):
     """Image of rows (H, W * pixel) to rows (h, w * pixel) with the taps of both axes."""
     low, high = extent(x[0], x[1])
@@ -189,7 +189,7 @@ def resample(source, pixel, y, x, out):
                 row[j] = convert(values[j], row)
 
 
-@kernel
+@kernel(fastmath=False)
 def resample_plane(source, y, x, out):
     """One channel (H, W) to (h, w) with the taps of both axes."""
     low, high = extent(x[0], x[1])
@@ -209,7 +209,7 @@ def resample_plane(source, y, x, out):
             row[j] = convert(wide[j], row)
 
 
-@kernel
+@kernel(fastmath=False)
 def resample_slices(source, z, out):
     """The outermost axis alone: slices (D, elements) to slices (d, elements), float32."""
     starts, weights = z
@@ -219,7 +219,7 @@ def resample_slices(source, z, out):
         weighted_rows(flat, starts[i] * size, size, heights, i * count, count, target, i * size, size)
 
 
-@kernel
+@kernel(fastmath=False)
 def pick_rgb_bytes(source, width, rows, columns, out):
     """Nearest neighbour for three bytes a pixel: four are copied, except where that would leave the memory."""
     last = columns.size - 1
@@ -235,7 +235,7 @@ def pick_rgb_bytes(source, width, rows, columns, out):
                     target[place + j * 3 + c] = flat[begin + p * 3 + c]
 
 
-@kernel
+@kernel(fastmath=False)
 def pick(source, rows, columns, out):
     """Nearest neighbour: pixels (H, W, C) at the given rows and columns, elements of any kind."""
     pixel = source.shape[2]

@@ -120,8 +120,11 @@ def call(builder: Any, name: str, *values: Any) -> Any:
 
 
 def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c, in one step if the processor has it. `llvm.fma` would call a library function if not: forty times slower."""
-    return call(builder, "fmuladd", a, b, c)
+    """a * b + c. In kernels that allow contraction it is one step, with one rounding, if the processor has it.
+
+    `llvm.fma` would call a library function if not: forty times slower.
+    """
+    return builder.fadd(builder.fmul(a, b), c)
 
 
 def extensions() -> frozenset[str]:

@@ -1,0 +1,219 @@
+"""Everyday image kernels that a pipeline can begin with: each is written here in NumPy and chosen by `start`.
+
+The steps and the roundings are those of the compiled kernels, which have the same names in `resample`, `fused`, `normalize` and
+`streaming`: float32 sums in the same order, and no product and sum rounded together. So the results are equal, bit by bit.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipeflow.kernels.cpu.start import switched
+
+NEAREST, LINEAR, CUBIC, TRIANGULAR = (
+    0,
+    1,
+    2,
+    4,
+)  # filters of `resample`; the others need functions that round differently
+UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
+HALF = np.float32(0.5)
+RESAMPLED = {(UINT8, UINT8), (UINT8, FLOAT), (FLOAT, FLOAT)}
+NORMALIZED = {FLOAT, np.dtype(np.float16), UINT8, np.dtype(np.int8)}
+
+Taps = tuple[np.ndarray, np.ndarray]
+
+
+def filter_weights(kind: int, x: np.ndarray) -> np.ndarray:
+    """The filter at distances x from its centre, in units of its own scale."""
+    x = np.abs(x)
+    if kind == CUBIC:
+        near = (1.5 * x - 2.5) * x * x + 1
+        far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+        return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+    return np.maximum(0.0, 1 - x)
+
+
+@switched("resample")
+def axis_taps(
+    size: int,
+    low: float,
+    high: float,
+    full: int,
+    kind: int,
+    antialias: bool,
+    first: int = 0,
+    count: int = -1,
+    mirror: bool = False,
+) -> Taps | None:
+    """First input pixel and weights of each output of one axis."""
+    if kind not in (NEAREST, LINEAR, CUBIC, TRIANGULAR):
+        return None
+    count = full if count < 0 else count
+    scale = (float(high) - float(low)) / full
+    if kind == NEAREST:
+        steps = np.full(count, scale, np.float32)
+        steps[:1] = low + (first + 0.5) * scale
+        nearest = np.floor(np.add.accumulate(steps)).astype(np.int64)
+        starts, weights = np.clip(nearest, 0, size - 1), np.ones((count, 1), np.float32)
+    else:
+        starts, weights = _weighed(size, float(low), scale, kind, antialias, first + np.arange(count))
+    return (starts[::-1].copy(), weights[::-1].copy()) if mirror else (starts, weights)
+
+
+def _weighed(size: int, low: float, scale: float, kind: int, antialias: bool, places: np.ndarray) -> Taps:
+    widen = abs(scale) if antialias and abs(scale) > 1 else 1.0
+    radius = widen * (2.0 if kind == CUBIC else 1.0)
+    centres = low + (places + 0.5) * scale - 0.5
+    begins = np.floor(centres - radius).astype(np.int64) + 1
+    ends = np.ceil(centres + radius).astype(np.int64)
+    width = int(np.max(np.minimum(ends, size) - np.maximum(begins, 0), initial=1))
+    width = min(width, size)
+    starts = np.minimum(np.maximum(begins, 0), size - width)
+    totals, exact = np.zeros(len(places)), np.zeros((len(places), width))
+    rows = np.arange(len(places))
+    for step in range(int(np.max(ends - begins, initial=0))):
+        pixels = begins + step
+        weights = np.where(pixels < ends, filter_weights(kind, (pixels - centres) / widen), 0.0)
+        exact[rows, np.clip(np.clip(pixels, 0, size - 1) - starts, 0, width - 1)] += weights
+        totals += weights
+    return starts, (exact / totals[:, None]).astype(np.float32)
+
+
+def blended_rows(rows: np.ndarray, taps: Taps) -> np.ndarray:
+    """Rows (H, elements) to rows (h, elements) of float32 sums."""
+    starts, weights = taps
+    low = int(starts.min())
+    used = rows[low : int(starts.max()) + weights.shape[1]].astype(np.float32, copy=False)
+    total = np.zeros((len(starts), rows.shape[1]), np.float32)
+    for k in range(weights.shape[1]):
+        part = used[starts - low + k]
+        part *= weights[:, k, None]
+        total += part
+    return total
+
+
+def blended(image: np.ndarray, y: Taps, x: Taps) -> np.ndarray:
+    """An image (H, W, C) to float32 sums (h, w, C)."""
+    low, high = int(x[0].min()), int(x[0].max()) + x[1].shape[1]
+    image = image[:, low:high]
+    height, channels = len(y[0]), image.shape[2]
+    tall = blended_rows(np.ascontiguousarray(image).reshape(len(image), -1), y)
+    # Columns become rows: whole pixels of all rows are moved at once.
+    turned = np.ascontiguousarray(tall.reshape(height, -1, channels).transpose(1, 0, 2)).reshape(high - low, -1)
+    wide = blended_rows(turned, (x[0] - low, x[1])).reshape(-1, height, channels)
+    return wide.transpose(1, 0, 2)
+
+
+def as_bytes(values: np.ndarray) -> np.ndarray:
+    """Floats to bytes, halves rounded up, saturated."""
+    return np.clip(values + HALF, np.float32(0), np.float32(255)).astype(np.uint8)
+
+
+@switched("resample", out=3)
+def resample_any(source: np.ndarray, first_axis: int, tables: list[Taps], out: np.ndarray) -> np.ndarray | None:
+    """Resamples two neighbouring axes from `first_axis` on."""
+    if len(tables) != 2 or not (source.size and out.size):
+        return None
+    nearest = source.dtype == out.dtype and all(weights.shape[1] == 1 for _, weights in tables)
+    pixel = math.prod(source.shape[first_axis + 2 :])
+    outer = math.prod(source.shape[:first_axis])
+    images = source.reshape(outer, *source.shape[first_axis : first_axis + 2], pixel)
+    results = out.reshape(outer, *out.shape[first_axis : first_axis + 2], pixel)
+    if not nearest and ((source.dtype, out.dtype) not in RESAMPLED or (pixel == 1 and source.dtype == FLOAT)):
+        return None
+    for image, result in zip(images, results, strict=True):
+        if nearest:
+            result[...] = image[tables[0][0][:, None], tables[1][0]]
+        else:
+            values = blended(image, *tables)
+            result[...] = values if out.dtype == FLOAT else as_bytes(values)
+    return out
+
+
+def normal(values: np.ndarray, mean: np.ndarray, scale: np.ndarray, shift: float) -> np.ndarray:
+    """(x - mean) * scale + shift in float32, each step rounded."""
+    values = values - mean
+    values *= scale
+    values += np.float32(shift)
+    return values
+
+
+def stored(values: np.ndarray, out: np.ndarray) -> None:
+    """Floats in the type of the output; integers rounded half away from zero and saturated."""
+    if out.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            out[...] = values
+        return
+    half = np.copysign(HALF, values) if out.dtype.kind == "i" else HALF
+    limits = np.iinfo(out.dtype)
+    out[...] = np.clip(values + half, np.float32(limits.min), np.float32(limits.max)).astype(np.int32)
+
+
+@switched("fused", out=7)
+def resample_normalize(
+    source: np.ndarray,
+    y: Taps,
+    x: Taps,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    shift: float,
+    rounding: bool,
+    out: np.ndarray,
+    channel_first: bool,
+) -> np.ndarray | None:
+    """One three-channel image (H, W, 3) through both tap tables into `out`, (3, h, w) or (h, w, 3)."""
+    if source.dtype not in (UINT8, FLOAT):
+        return None
+    values = blended(source, y, x)
+    if rounding:
+        values = np.floor(np.clip(values + HALF, np.float32(0), np.float32(255)))
+    values = normal(values, mean, scale, shift)
+    stored(values.transpose(2, 0, 1) if channel_first else values, out)
+    return out
+
+
+@switched("normalize", out=8)
+def normalize_window(
+    source: np.ndarray,
+    channel_first: bool,
+    top: int,
+    left: int,
+    mirror: bool,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    shift: float,
+    out: np.ndarray,
+    out_channel_first: bool,
+) -> np.ndarray | None:
+    """The window of `out`'s size at (top, left) of one image, mirrored and normalised."""
+    channels = source.shape[0 if channel_first else 2]
+    if (
+        source.dtype not in (UINT8, FLOAT)
+        or out.dtype not in NORMALIZED
+        or not out.flags.c_contiguous
+        or out.shape[0 if out_channel_first else 2] != channels
+    ):
+        return None
+    image = source.transpose(1, 2, 0) if channel_first else source
+    height, width = out.shape[1:] if out_channel_first else out.shape[:2]
+    window = image[top : top + height, left : left + width]
+    values = normal(window[:, ::-1] if mirror else window, mean, scale, shift)
+    stored(values.transpose(2, 0, 1) if out_channel_first else values, out)
+    return out
+
+
+@switched("normalize", out=4)
+def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> np.ndarray:
+    """Rows (H, W * pixel) of any element type, mirrored."""
+    rows = (source[::-1] if upside_down else source).reshape(len(source), -1, pixel)
+    out.reshape(rows.shape)[...] = rows[:, ::-1] if sideways else rows
+    return out
+
+
+@switched("streaming", out=1)
+def copy(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The source's elements to `out`, which has its shape and type."""
+    np.copyto(out, source)
+    return out
