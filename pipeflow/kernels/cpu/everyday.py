@@ -5,7 +5,6 @@ The steps and the roundings are those of the compiled kernels, which have the sa
 """
 
 import math
-from typing import Any
 
 import numpy as np
 

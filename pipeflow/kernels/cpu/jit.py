@@ -1,7 +1,7 @@
 """Compiling kernels: once for each (kernel, argument types), without the GIL, and kept on disk.
 
-The stamp of a kept kernel (`kernel_folder`) is a digest of all kernel sources, because Numba's own stamp covers only the function's file and
-would keep a kernel whose helper in another module has changed. ``kernel_files.py`` says where the files are.
+The stamp of a kept kernel (`kernel_folder.py`) is a digest of all kernel sources, because Numba's own stamp covers only the
+function's file and would keep a kernel whose helper in another module has changed. ``kernel_files.py`` says where the files are.
 """
 
 import sys
