@@ -74,11 +74,11 @@ def _once(allocate: Allocate) -> Allocate:
     return again
 
 
-def _check_gif(view: np.ndarray) -> None:
+def _check_gif(view: memoryview) -> None:
     kernels.image_gif.check(view)  # its kernels are imported with the first such file
 
 
-_CHECKS = {"PNG": image_png.check, "GIF": _check_gif, "JPEG 2000": image_jp2.check}
+_CHECKS: dict[str, Callable[[Any], Any]] = {"PNG": image_png.check, "GIF": _check_gif, "JPEG 2000": image_jp2.check}
 
 
 def peek(data: np.ndarray, limits: Limits) -> Header:
