@@ -331,6 +331,18 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path, patient):
         4,
     )
 
+    magic = b"\x0a\x23\xd7\xce"
+    found = [b"\0\0\0\0" + np.float32(n).tobytes() + bytes(16) + bytes([n]) * 4 for n in range(4)]
+    (tmp_path / "a.rec").write_bytes(b"".join(magic + len(x).to_bytes(4, "little") + x for x in found))
+    (tmp_path / "a.rec.idx").write_text("".join(f"{n}\t{36 * n}\n" for n in range(4)))
+    local_and_remote(
+        server,
+        tmp_path,
+        ["a.rec", "a.rec.idx"],
+        lambda paths: tuple(fn.readers.mxnet(path=paths[0], index_path=paths[1])),
+        4,
+    )
+
     parquet.write_table(pyarrow.table({"x": list(range(7))}), tmp_path / "a.parquet", row_group_size=3)
     local_and_remote(server, tmp_path, ["a.parquet"], lambda paths: fn.readers.parquet(paths=paths, columns=["x"]), 7)
 

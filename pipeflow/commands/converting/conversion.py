@@ -179,6 +179,15 @@ class Conversion:
             parts = {name: parts[name] for name in self.choices.parts}
         return Sample(f"{index:08d}" if self.choices.by_number else sample.name, parts)
 
+    def first(self) -> Sample:
+        """The first sample that can be read."""
+        for index in range(len(self.source)):
+            try:
+                return self._sample(index)
+            except BAD:
+                continue  # the conversion reports it
+        return Sample("", {})
+
     def _kinds(self) -> dict[str, str]:
         """The kinds of all parts, of all samples if they are on the disk as files, else of the first ones."""
         found: dict[str, str] = {}

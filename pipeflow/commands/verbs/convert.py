@@ -7,11 +7,13 @@ has the checksums. --resume continues a conversion that was stopped.
 """
 
 import argparse
+import json
 import os
 from pathlib import Path
 
 from pipeflow import timing
 from pipeflow.commands.converting.conversion import Choices, Conversion, described
+from pipeflow.commands.converting.sample import Sample, as_file
 from pipeflow.commands.converting.sources import ENDINGS, LIST, SOURCES, Source, format_of
 from pipeflow.commands.converting.targets import TARGETS
 from pipeflow.commands.result import FINE, FOUND, Line, Refused, Result
@@ -25,11 +27,11 @@ SHARD = 256_000_000  # bytes of a shard, if the number is not given
 LISTED = 10
 READ_BY = {
     "folder": 'fn.readers.file(file_root="{0}")',
-    "webdataset": 'fn.readers.webdataset(paths="{0}/*.tar", ext=["jpg", "cls"])',
+    "webdataset": 'fn.readers.webdataset(paths="{0}/*.tar", ext={1})',
     "tfrecord": 'fn.readers.tfrecord(path="{0}/*.tfrecord", features={{...}})',
     "recordio": 'fn.readers.mxnet(path="{0}/00000.rec", index_path="{0}/00000.idx")',
     "lmdb": 'fn.readers.caffe(path="{0}")',
-    "parquet": 'fn.readers.parquet(paths="{0}", columns=["jpg", "cls"])',
+    "parquet": 'fn.readers.parquet(paths="{0}", columns={1})',
 }
 
 
@@ -94,7 +96,7 @@ def run(given: argparse.Namespace) -> Result:
         lines += [Line(f"sample {number}: {text}", "bad", indent=2, wrap=True) for number, text in outcome.bad[:LISTED]]
         if len(outcome.bad) > LISTED:
             lines.append(Line(f"and {len(outcome.bad) - LISTED} more", "bad"))
-    lines.append(Line(f"Next: {next_call(wanted, folder, choices.shards)}", "faint"))
+    lines.append(Line(f"Next: {next_call(wanted, folder, choices.shards, conversion.first())}", "faint"))
     facts = {
         "output": out,
         "from": kind,
@@ -109,13 +111,15 @@ def run(given: argparse.Namespace) -> Result:
     return Result(lines, facts, FOUND if outcome.bad else FINE)
 
 
-def next_call(kind: str, folder: Path, shards: int) -> str:
+def next_call(kind: str, folder: Path, shards: int, sample: Sample) -> str:
     """The reader of what was written."""
     if kind == "folder" and (folder / LIST).is_file():
         return f'fn.readers.file(file_list="{folder}/{LIST}")'
     if kind == "lmdb" and shards > 1:
         return f'fn.readers.caffe(path=["{folder}/00000", ...])'
-    return READ_BY[kind].format(folder)
+    # in a tar file, an array is a part with an ending of its own
+    parts = [as_file(name, value)[0] if kind == "webdataset" else name for name, value in sample.parts.items()]
+    return READ_BY[kind].format(folder, json.dumps(parts, ensure_ascii=False))
 
 
 def shards_of(wanted: "int | None", source: Source, kind: str) -> int:

@@ -6,7 +6,6 @@ begins with a header of 24 bytes: how many labels follow it (none: the header's 
 numbers of the sample. An index has a line "key offset" for each record.
 """
 
-import os
 import re
 from struct import Struct
 from typing import Any
@@ -15,10 +14,11 @@ import numpy as np
 
 from pipeflow.declare import required
 from pipeflow.errors import BadData
-from pipeflow.operators.readers.files import read_lines, read_range
+from pipeflow.operators.readers.files import read_lines, read_range, size_at
 from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.remote import is_url
 
 _MAGIC = 0xCED7230A
 _FRAME = Struct("<II")
@@ -48,7 +48,8 @@ class MXNetReader:
                 f"one index for all files, and at least one file: got 'path' {self._paths} and 'index_path' {indexes}"
             )
         self._index = indexes[0]
-        self._ends = np.cumsum([os.stat(file).st_size for file in self._paths])
+        self.far = any(map(is_url, self._paths))
+        self._ends = np.cumsum([size_at(file) for file in self._paths])
         self._offsets = _read_index(self._index, self._paths, int(self._ends[-1]))
 
     def __len__(self) -> int:
@@ -150,7 +151,7 @@ def frames(payload: bytes, labels: "np.ndarray | float", number: int) -> bytes:
 
 def scan(path: str) -> list[int]:
     """The offsets of all records of a RecordIO file, by following the lengths."""
-    size = os.stat(path).st_size
+    size = size_at(path)
     offset, offsets = 0, []
     while offset < size:
         where = f"{path} at index {offset}"
