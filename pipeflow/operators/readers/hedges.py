@@ -93,9 +93,10 @@ class Attempt:
         """Closes the connection, which ends a read in another thread. The caller holds the lock."""
         connection, self._connection = self._connection, None
         # A socket that is only closed does not wake a thread that reads from it.
-        if connection is not None and connection.sock is not None:
+        sock = None if connection is None else connection.sock
+        if sock is not None:
             with contextlib.suppress(OSError):  # it may be closed already
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
 
 
 class Race(Generic[T]):

@@ -1,4 +1,4 @@
-"""Reads files at URLs: http and https by the standard library, everything else by fsspec.
+"""Reads files at URLs: http and https by connections of its own (`connection.py`), everything else by fsspec.
 
 Connections are kept open between requests. A request is tried again when the reason of its failure may pass: a broken or
 slow connection, a body that ends early, a busy server. The pause before it doubles each time and varies at random. A request
@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 import numpy as np
 
 from pipeflow.errors import BadData, optional
+from pipeflow.operators.readers.connection import Answer, BrokenAnswer, Connection
 from pipeflow.operators.readers.hedges import Attempt, Hedges
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ _LARGEST_BLOCK = 1 << 23
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PLACE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
-_idle: dict[tuple[int, str, str], list[Any]] = {}  # connections between two requests, by process, scheme and host
+_idle: dict[tuple[int, str, str], list[Connection]] = {}  # connections between two requests, by process, scheme and host
 _lock = threading.Lock()
 _hedges = Hedges()
 _known: dict[str, "Known"] = {}  # sizes and other facts of files, by URL
@@ -61,23 +62,33 @@ def read_whole(url: str) -> np.ndarray:
     """The bytes of a file."""
     if not _is_http(url):
         return _array(_tried(url, lambda: _by_fsspec(url, "cat_file")))
-    return _array(_tried(url, lambda: _answered(url, None)[1]))
+    return _tried(url, lambda: _answered(url, None).body)
 
 
 def read_part(url: str, offset: int, length: int) -> np.ndarray:
     """`length` bytes of a file."""
-    size = size_of_url(url)
-    if offset < 0 or length < 0 or offset + length > size:
-        raise BadData(f"{url}: bytes {offset} to {offset + length} are needed, but the file has {size}")
-    if not length:
-        return np.empty(0, np.uint8)
+    known = _known.get(url)
+    if known is None and (not _is_http(url) or offset < 0 or length <= 0):
+        size_of_url(url)
+        known = _known[url]
+    if known is not None:
+        _check_inside(url, offset, length, known)
+        if not length:
+            return np.empty(0, np.uint8)
     if not _is_http(url):
-        data = _tried(url, lambda: _by_fsspec(url, "cat_file", start=offset, end=offset + length))
+        data = _array(_tried(url, lambda: _by_fsspec(url, "cat_file", start=offset, end=offset + length)))
     else:
-        data = _tried(url, lambda: _range(url, offset, length)[1])
+        found, data = _tried(url, lambda: _range(url, offset, length))
+        if known is None:  # the answer has the size too
+            _check_inside(url, offset, length, _known.setdefault(url, found))
     if len(data) != length:
         raise BadData(f"{url} became shorter while it was read: {len(data)} of {length} bytes at {offset}")
-    return _array(data)
+    return data
+
+
+def _check_inside(url: str, offset: int, length: int, known: Known) -> None:
+    if offset < 0 or length < 0 or offset + length > known.size:
+        raise BadData(f"{url}: bytes {offset} to {offset + length} are needed, but the file has {known.size}")
 
 
 def size_of_url(url: str) -> int:
@@ -182,14 +193,15 @@ def _tried(url: str, read: Callable[[], T]) -> T:
     raise AssertionError("there is a last try")
 
 
-def _range(url: str, offset: int, length: int) -> tuple[Known, bytes]:
+def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
     """Some bytes of a file, and what the answer says of it; fewer bytes where it ends."""
-    headers, body = _answered(url, f"bytes={offset}-{offset + length - 1}", length)
-    version = headers.get("ETag") or headers.get("Last-Modified") or ""
-    place = _PLACE.fullmatch(headers.get("Content-Range", ""))
+    _, _, headers, body = _answered(url, f"bytes={offset}-{offset + length - 1}", length)
+    version = headers.get("etag") or headers.get("last-modified") or ""
+    stated = headers.get("content-range", "")
+    place = _PLACE.fullmatch(stated)
     if place is None:
-        if headers.get("Content-Range", "").startswith("bytes */"):  # nothing is there: an empty file
-            return Known(int(headers["Content-Range"][8:]), version), b""
+        if stated.startswith("bytes */") and stated[8:].isdecimal():  # nothing is there
+            return Known(int(stated[8:]), version), np.empty(0, np.uint8)
         if offset:
             raise BadData(f"{url}: the server does not give parts of files, and bytes from {offset} on are wanted")
         found, body = Known(len(body), version), body[:length]
@@ -204,71 +216,69 @@ def _range(url: str, offset: int, length: int) -> tuple[Known, bytes]:
     return found, body
 
 
-def _answered(url: str, part: str | None, length: int | None = None) -> tuple[Any, bytes]:
-    """The headers and the body of the first answer to a request, which is sent again if it takes unusually long."""
+def _answered(url: str, part: str | None, length: int | None = None) -> Answer:
+    """The first answer to a request, which is sent again if it takes unusually long."""
     size = None if length is None else length.bit_length() // 2  # requests of like sizes take equally long
     return _hedges.fastest((urlsplit(url).netloc, size), lambda attempt: _answer(url, part, attempt))
 
 
-def _answer(url: str, part: str | None, attempt: Attempt) -> tuple[Any, bytes]:
-    """The headers and the body of the answer to a request, after redirections."""
-    client = optional("http.client", f"reading {url}", "python")
-    headers = {"Accept-Encoding": "identity", "User-Agent": "pipeflow", **({} if part is None else {"Range": part})}
+def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
+    """The answer to a request, after redirections."""
     here = url
     for _ in range(10):
         address = urlsplit(here)
         place = os.getpid(), address.scheme.lower(), address.netloc.rpartition("@")[2]
-        connection = _connection(client, *place[1:])
-        target = (address.path or "/") + (f"?{address.query}" if address.query else "")
+        connection = _connection(*place)
         try:
             if connection.sock is None:
                 connection.connect()
             attempt.own(connection)
-            connection.request("GET", target, headers=headers)
-            response = connection.getresponse()
-            body = response.read()
-        except (OSError, client.HTTPException) as error:
+            answer = connection.get((address.path or "/") + (f"?{address.query}" if address.query else ""), part)
+        except (OSError, BrokenAnswer) as error:
             connection.close()
             raise _Again(f"{type(error).__name__}: {error}") from error
-        if attempt.release():
+        if attempt.release() and connection.reusable:
             with _lock:
                 _idle.setdefault(place, []).append(connection)
         else:
             connection.close()
-        if response.status in _REDIRECTS and response.headers.get("Location"):
-            here = urljoin(here, response.headers["Location"])
+        if answer.status in (200, 206):
+            _check_sums(answer)
+            return answer
+        if answer.status == 416:
+            return answer
+        if answer.status in _REDIRECTS and "location" in answer.headers:
+            here = urljoin(here, answer.headers["location"])
+            if not _is_http(here):
+                raise OSError(f"{url}: the server names {here[:200]!r} as its new place, which is no http URL")
             continue
-        if response.status in _BUSY:
-            raise _Again(f"the server answers {response.status} {response.reason}")
-        if response.status == 416 or response.status in (200, 206):
-            _check_sums(response, body)
-            return response.headers, body
+        if answer.status in _BUSY:
+            raise _Again(f"the server answers {answer.status} {answer.reason}")
         kind = {404: FileNotFoundError, 410: FileNotFoundError, 401: PermissionError, 403: PermissionError}
-        raise kind.get(response.status, OSError)(f"{url}: the server answers {response.status} {response.reason}")
+        raise kind.get(answer.status, OSError)(f"{url}: the server answers {answer.status} {answer.reason}")
     raise OSError(f"{url}: more than 10 redirections")
 
 
-def _check_sums(response: Any, body: bytes) -> None:
+def _check_sums(answer: Answer) -> None:
     """Compares what the server says of a whole body with what came."""
-    if response.status != 200:
+    if answer.status != 200:
         return
-    sums = [response.headers.get("Content-MD5", "")]
+    sums = [answer.headers.get("content-md5", "")]
     sums += [
-        part.strip()[4:] for part in response.headers.get("x-goog-hash", "").split(",") if part.strip()[:4] == "md5="
+        part.strip()[4:] for part in answer.headers.get("x-goog-hash", "").split(",") if part.strip()[:4] == "md5="
     ]
     for text in filter(None, sums):
-        if base64.b64decode(text) != hashlib.md5(body, usedforsecurity=False).digest():
+        if base64.b64decode(text) != hashlib.md5(answer.body, usedforsecurity=False).digest():
             raise _Again("the checksum of what came is not the one that the server states")
 
 
-def _connection(client: Any, scheme: str, host: str) -> Any:
+def _connection(process: int, scheme: str, host: str) -> Connection:
     """A connection to a server that nothing else uses."""
     with _lock:
-        kept = _idle.get((os.getpid(), scheme, host))  # those of the process that this one was forked from are not ours
+        kept = _idle.get((process, scheme, host))  # those of the process that this one was forked from are not ours
         if kept:
             return kept.pop()
-    kind = client.HTTPSConnection if scheme == "https" else client.HTTPConnection
-    return kind(host, timeout=TIMEOUT)
+    return Connection(scheme, host, TIMEOUT)
 
 
 @atexit.register
