@@ -19,11 +19,7 @@ FORMS = {
         b"abcdefghijklm",
         True,
     ),
-    "after another": (
-        b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n" + OK + b"Content-Length: 3\r\n\r\nabc",
-        b"abc",
-        True,
-    ),
+    "after another": (b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n" + OK + b"Content-Length: 3\r\n\r\nabc", b"abc", True),
     "without a reason": (b"HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc", b"abc", True),
     "with long headers": (OK + b"x: " + b"y" * 30_000 + b"\r\nContent-Length: 3\r\n\r\nabc", b"abc", True),
     "without a body": (b"HTTP/1.1 204 No Content\r\n\r\n", b"", True),

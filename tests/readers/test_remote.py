@@ -21,12 +21,14 @@ from pyarrow import parquet
 from readers import records
 
 from pipeflow import fn, pipeline_def, tfrecord
+from pipeflow.declare import Request
 from pipeflow.errors import BadData
-from pipeflow.operators.readers import remote
-from pipeflow.operators.readers.ahead import ReadAhead
+from pipeflow.operators.readers import ahead, remote
 from pipeflow.operators.readers.caffe import CaffeReader
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Watch
+from pipeflow.operators.readers.order import Order
 from pipeflow.operators.readers.places import expanded
+from pipeflow.operators.readers.reader import Reader
 from pipeflow.operators.readers.sequence import SequenceReader
 from pipeflow.operators.readers.tfrecord import write_index
 from pipeflow.operators.readers.webdataset import write_index as write_tar_index
@@ -99,6 +101,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Quiet(http.server.ThreadingHTTPServer):
+    request_queue_size = 1024  # connections that wait to be accepted
+
     def handle_error(self, *_):
         pass
 
@@ -416,19 +420,138 @@ def test_samples_are_requested_side_by_side(server):
     assert found == epochs(define())
 
 
-def test_what_was_announced_and_is_not_taken_is_dropped():
-    """A sample is given once for each time that it was announced; old ones that are not taken are dropped."""
-    calls = []
-    ahead = ReadAhead(lambda index: calls.append(index) or (index,))
-    ahead.expect([1, 2, 2])
-    assert [ahead.take(n) for n in (2, 1, 2, 3)] == [(2,), (1,), (2,), (3,)]
-    assert sorted(calls) == [1, 2, 2, 3]
-    for number in range(100):
-        ahead.expect([number, number + 1000])
-    assert len(ahead._waiting) <= 2 * 8 + 2
-    ahead.forget()
-    assert ahead.take(5) == (5,)
-    assert not ahead._waiting
+class Shelf:
+    """Samples of 100 bytes one after another in a file, which are read in spans or one by one."""
+
+    def __init__(self, url, count, order=None, in_spans=True):
+        self.url, self.far, self.fetched = url, True, []
+        self.order = order or Order(count)
+        if in_spans:
+            self.spans = lambda index: [(url, 100 * index, 100)]
+            self.assembled = lambda index, parts: (parts[0],)
+
+    def __len__(self):
+        return self.order.size
+
+    def fetch(self, index):
+        self.fetched.append(index)
+        return (remote.read_part(self.url, 100 * index, 100),)
+
+
+def walk(reader, batches, size=5, take=True, ending="fill"):
+    """The indices of the next batches; each sample has the right bytes."""
+    seen = []
+    for _ in range(batches):
+        indices = reader.next(Request(size, 0, 0, 0, ending=ending)).outputs[0].tolist()
+        for index in indices if take else []:
+            assert bytes(reader.fetch(index)[0]) == bytes([index]) * 100
+        seen += indices
+    return seen
+
+
+def shelf_reader(server, in_spans=True, count=200, **order):
+    server.files["/shelf"] = b"".join(bytes([n]) * 100 for n in range(count))
+    shelf = Shelf(server.url + "/shelf", count, in_spans=in_spans)
+    return Reader(lambda: shelf, order), shelf
+
+
+def test_neighbours_come_with_one_request(server):
+    """In order, all samples of the window are pieces of few requests; none is read one by one."""
+    reader, shelf = shelf_reader(server)
+    assert walk(reader, 40) == list(range(200))
+    assert shelf.fetched == []
+    assert len(server.requests) <= 4  # this epoch, and what is read ahead of the next one
+
+
+@pytest.mark.parametrize("in_spans", [True, False])
+def test_the_batches_to_come_are_read_in_any_order(server, in_spans):
+    """Shuffled, over the ends of epochs, after a restored state and a jump, every sample is the right one."""
+    reader, shelf = shelf_reader(server, in_spans, random_shuffle=True)
+    plain = Reader(lambda: range(200), {"random_shuffle": True})
+    first = walk(reader, 70)
+    assert first == [x for _ in range(70) for x in plain.next(Request(5, 0, 0, 0)).outputs[0].tolist()]
+    state = reader.state()
+    following = walk(reader, 9)
+    reader.restore(state)
+    assert walk(reader, 9) == following
+    reader.seek(3, 0, 5, 0)
+    assert walk(reader, 4) == first[15:35]
+    assert bool(shelf.fetched) != in_spans
+
+
+def test_little_of_the_next_epoch_is_read(server, monkeypatch):
+    """It may never come: after the end of an epoch there is room for less, and for nothing where weights may change."""
+    monkeypatch.setattr(ahead, "NEXT_EPOCH", 1000)
+    monkeypatch.setattr(ahead, "GAP", -1)
+    reader, _ = shelf_reader(server)
+    ahead_of_it = []
+    for _ in range(41):
+        walk(reader, 1, ending="partial")
+        ahead_of_it.append(len(reader._ahead._planned))
+    assert ahead_of_it == [*range(41, 1, -1), 41]
+    reader._ahead._threads.shutdown()
+    shelf = Shelf(server.url + "/shelf", 200, order=Surprising(200))
+    unforeseeable = OwnOrder(lambda: shelf, {})
+    server.requests.clear()
+    walk(unforeseeable, 3)
+    unforeseeable._ahead._threads.shutdown()
+    assert len(server.requests) == 15
+
+
+class Surprising(Order):
+    foreseeable = False
+
+
+class OwnOrder(Reader):
+    @property
+    def order(self):
+        return self.samples.order
+
+
+def test_no_more_is_read_ahead_than_there_is_room_for(server, monkeypatch):
+    """As many bytes as the limit says, and the present batch."""
+    monkeypatch.setattr(ahead, "AHEAD", 3000)
+    monkeypatch.setattr(ahead, "GAP", -1)
+    reader, _ = shelf_reader(server)
+    walk(reader, 1, take=False)
+    reader._ahead._threads.shutdown()
+    assert len(server.requests) == 5 + 30
+
+
+def test_samples_that_a_cache_has_are_not_read(server):
+    """After some batches of which no sample was taken nothing is requested, until one is taken again."""
+    reader, shelf = shelf_reader(server, False)
+    walk(reader, 20, take=False)
+    assert not reader._ahead._waiting
+    before = len(shelf.fetched)
+    walk(reader, 20, take=False)
+    assert len(shelf.fetched) == before
+    walk(reader, 2)
+    assert len(shelf.fetched) > before + 10
+
+
+def test_a_failure_of_a_piece_is_that_of_its_sample(server):
+    """A request for many samples fails because of the last one: the others are there."""
+    reader, _ = shelf_reader(server, count=20)
+    server.files["/shelf"] = server.files["/shelf"][:-50]
+    assert walk(reader, 3) == list(range(15))
+    reader.next(Request(5, 0, 0, 0))
+    assert bytes(reader.fetch(18)[0]) == bytes([18]) * 100
+    with pytest.raises(BadData, match="bytes 1900 to 2000 are needed, but the file has 1950"):
+        reader.fetch(19)
+
+
+def test_pieces_of_files():
+    """Neighbours share a piece up to its length; a gap, another file and a long sample end it."""
+    a = [("a", 0, 10), ("a", 10, 5), ("a", 20 + ahead.GAP, 3), ("a", 0, 4)]
+    found = ahead.merged([*a, ("b", 15, 1)])
+    assert found[a[0]] == found[a[1]] == found[a[3]] == ("a", 0, 15)
+    assert found[a[2]] == a[2]
+    assert found["b", 15, 1] == ("b", 15, 1)
+    long = [("a", n * ahead.PIECE // 2, ahead.PIECE // 2) for n in range(3)]
+    assert ahead.merged(long)[long[0]] == ("a", 0, ahead.PIECE)
+    assert ahead.merged(long)[long[2]] == long[2]
+    assert ahead.merged([]) == {}
 
 
 def test_patterns_braces_and_urls_of_this_machine(tmp_path, monkeypatch):

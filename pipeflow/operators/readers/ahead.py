@@ -1,54 +1,244 @@
 """Reads samples from a server before the pipeline's threads need them.
 
-A thread that waits for a server uses no processor time, so many of them can wait at once.
+A thread that waits for a server uses no processor time, so many of them can wait at once. The batches after the present one
+are known in advance, so they are requested too, as many as there is room for. If a reader says where the bytes of its
+samples are, those next to each other come with one request, whichever batches they belong to.
 """
 
+import copy
 import threading
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-THREADS = 32  # requests at a time
-_BATCHES = 8  # announced batches that are kept; samples that are never taken, as a cache has them, are dropped
+import numpy as np
+
+from pipeflow.declare import Request
+from pipeflow.operators.readers.files import read_range
+from pipeflow.operators.readers.order import Sampler
+
+T = TypeVar("T")
+
+THREADS = 128  # requests at a time
+INDEXES = 16  # files whose indexes are made at a time
+AHEAD = 1 << 26  # bytes that are requested before they are needed
+NEXT_EPOCH = 1 << 23  # of which as many belong to the next epoch, which may never be read
+PIECE = 1 << 20  # the longest request that several samples share
+GAP = 1 << 15  # bytes between two samples that are read rather than requested around
+FIRST = 1 << 18  # the size of a sample, before one has been read
+_BATCHES = 8  # batches in which a sample is kept that is not taken, as a cache has it
+
+Span = tuple[str, int, int]  # of a file: its path, the first byte, the number of bytes
+
+
+@dataclass(slots=True)
+class _Planned:
+    """A batch that is requested before its turn."""
+
+    indices: np.ndarray
+    size: int  # bytes
+    ends: bool  # True if an epoch ends with it
+
+
+@dataclass(slots=True)
+class _Announced:
+    """A sample that is being read: alone, or as parts of the pieces in which it is."""
+
+    batch: int
+    alone: Future[tuple[Any, ...]] | None = None
+    parts: list[tuple[Future[np.ndarray], int, int]] = field(default_factory=list)  # piece, first byte in it, length
+
+
+def of_each(read: Callable[..., T], *columns: Sequence[Any], far: bool) -> Iterator[T]:
+    """What a function gives for each file, in order; for files on a server it runs for several of them at the same time."""
+    if not far:
+        yield from map(read, *columns)
+        return
+    with ThreadPoolExecutor(INDEXES, "pipeflow reading indexes") as threads:
+        yield from threads.map(read, *columns)
 
 
 class ReadAhead:
-    """Reads the samples of announced batches on its own threads."""
+    """Reads the samples of batches to come on its own threads.
 
-    def __init__(self, fetch: Callable[[int], tuple[Any, ...]]) -> None:
-        self._fetch = fetch
+    ``samples`` is a reader's object with ``fetch``. It may have ``spans(index)``, where the bytes of a sample are, and
+    ``assembled(index, parts)``, which makes the sample of them.
+    """
+
+    def __init__(self, samples: Any) -> None:
+        self._samples = samples
+        self._in_spans = hasattr(samples, "spans")
         self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
-        self._waiting: OrderedDict[int, deque[Future[tuple[Any, ...]]]] = OrderedDict()
         self._lock = threading.Lock()
+        self._waiting: dict[int, deque[_Announced]] = {}
+        self._planned: deque[_Planned] = deque()
+        self._scout: Sampler | None = None
+        self._wanted: Any = None  # the size of batches and the end of epochs that the scout has been walking with
+        self._ahead = self._beyond = 0  # bytes of the planned batches, and of those after the end of an epoch
+        self._at_end = False  # True if the last batch was the end of its epoch
+        self._batch = 0  # how many have been announced
+        self._served: deque[tuple[int, list[int]]] = deque()
+        self._mean = float(FIRST)
+        self._untaken = False  # True if no sample of an old batch has been taken: a cache has them all
         weakref.finalize(self, self._threads.shutdown, wait=False, cancel_futures=True)
 
-    def expect(self, indices: Sequence[int]) -> None:
-        """Begins to read the samples of a batch."""
-        with self._lock:
-            self._forget(_BATCHES * len(indices))
-            for index in indices:
-                self._waiting.setdefault(index, deque()).append(self._threads.submit(self._fetch, index))
+    def serve(self, indices: np.ndarray, sampler: Sampler, request: Request) -> None:
+        """Begins to read the samples of a batch that was just taken from the sampler, and those of the next batches."""
+        wanted = request.batch_size, request.ending
+        if self._planned and wanted == self._wanted and np.array_equal(self._planned[0].indices, indices):
+            planned = self._planned.popleft()
+            self._ahead -= planned.size
+            recount, self._at_end = self._at_end or planned.ends, planned.ends
+            if recount:
+                self._count_beyond()
+            begun = []
+        else:
+            self.forget()
+            self._scout, self._wanted = copy.copy(sampler), wanted
+            self._at_end = sampler.ended
+            begun = [_Planned(indices, self._size(indices), sampler.ended)]
+        if not self._untaken:
+            self._announce([*begun, *self._scouted(request)])
+        self._drop_old(indices)
 
-    def _forget(self, most: int) -> None:
-        while len(self._waiting) > most:
-            for future in self._waiting.popitem(last=False)[1]:
-                future.cancel()
+    def _scouted(self, request: Request) -> list[_Planned]:
+        """The batches for which there is room now, a quarter of it at least: neighbours can then be read together."""
+        found: list[_Planned] = []
+        if self._scout is None or self._ahead > 0.75 * AHEAD or not self._scout.order.foreseeable:
+            return found
+        beyond = self._at_end or any(x.ends for x in self._planned)
+        while self._ahead < AHEAD and (not beyond or self._beyond < NEXT_EPOCH):
+            indices = self._scout.take(request.batch_size, request.ending).index
+            planned = _Planned(indices, self._size(indices), self._scout.ended)
+            found.append(planned)
+            self._planned.append(planned)
+            self._ahead += planned.size
+            self._beyond += planned.size if beyond else 0
+            beyond = beyond or planned.ends
+        return found
+
+    def _count_beyond(self) -> None:
+        """Counts the planned bytes after the end of the present epoch."""
+        self._beyond, beyond = 0, self._at_end
+        for planned in self._planned:
+            self._beyond += planned.size if beyond else 0
+            beyond = beyond or planned.ends
+
+    def _size(self, indices: np.ndarray) -> int:
+        if not self._in_spans:
+            return int(self._mean * len(indices))
+        return sum(length for index in indices.tolist() for _, _, length in self._samples.spans(index))
+
+    def _announce(self, batches: Sequence[_Planned]) -> None:
+        """Begins to read the samples of batches, in the order in which they will be needed."""
+        read: list[tuple[int, _Announced]] = []
+        for planned in batches:
+            self._batch += 1
+            read += [(index, _Announced(self._batch)) for index in planned.indices.tolist()]
+        if self._in_spans:
+            self._request(read)
+        else:
+            for index, sample in read:
+                sample.alone = self._threads.submit(self._samples.fetch, index)
+        with self._lock:
+            for index, sample in read:
+                self._waiting.setdefault(index, deque()).append(sample)
+
+    def _request(self, read: Sequence[tuple[int, _Announced]]) -> None:
+        """Requests the bytes of samples, neighbours together."""
+        spans = {index: self._samples.spans(index) for index, _ in read}
+        pieces = merged(span for found in spans.values() for span in found)
+        begun: dict[Span, Future[np.ndarray]] = {}
+        for index, sample in read:
+            for span in spans[index]:
+                piece = pieces[span]
+                if piece not in begun:
+                    begun[piece] = self._threads.submit(read_range, *piece)
+                sample.parts.append((begun[piece], span[1] - piece[1], span[2]))
+
+    def _drop_old(self, indices: np.ndarray) -> None:
+        """Forgets the samples of a batch of long ago that have not been taken."""
+        self._served.append((self._batch - len(self._planned), indices.tolist()))
+        if len(self._served) <= _BATCHES:
+            return
+        batch, old = self._served.popleft()
+        dropped = 0
+        with self._lock:
+            for index in old:
+                found = self._waiting.get(index)
+                while found and found[0].batch <= batch:
+                    sample = found.popleft()
+                    dropped += 1
+                    if sample.alone is not None:
+                        sample.alone.cancel()
+                if found is not None and not found:
+                    del self._waiting[index]
+        if dropped >= len(old) and not self._untaken:
+            self.forget()
+            self._untaken = True
 
     def take(self, index: int) -> tuple[Any, ...]:
         """Waits for a sample and returns it."""
         with self._lock:
             found = self._waiting.get(index)
-            future = found.popleft() if found else None
+            sample = found.popleft() if found else None
             if found is not None and not found:
                 del self._waiting[index]
-        return self._fetch(index) if future is None or future.cancelled() else future.result()
+        self._untaken = False
+        if sample is None or (sample.alone is not None and sample.alone.cancelled()):
+            return self._samples.fetch(index)
+        if sample.alone is not None:
+            values = sample.alone.result()
+            self._mean += 0.05 * (sum(value.nbytes for value in values) - self._mean)
+            return values
+        try:
+            parts = [_part(piece.result(), begin, length) for piece, begin, length in sample.parts]
+        except (Exception, CancelledError):
+            return self._samples.fetch(index)  # this sample may be fine; otherwise the error is about its own bytes
+        return self._samples.assembled(index, parts)
 
     def forget(self) -> None:
         """Drops all announced samples, because other batches come next."""
         with self._lock:
-            for futures in self._waiting.values():
-                for future in futures:
-                    future.cancel()
+            for found in self._waiting.values():
+                for sample in found:
+                    for future in [sample.alone, *(piece for piece, _, _ in sample.parts)]:
+                        if future is not None:
+                            future.cancel()
             self._waiting.clear()
+        self._planned.clear()
+        self._served.clear()
+        self._scout = None
+        self._ahead = self._beyond = 0
+
+
+def _part(piece: np.ndarray, begin: int, length: int) -> np.ndarray:
+    """Some bytes of a piece, as a copy: a sample that the user keeps must not keep the whole piece."""
+    return piece if len(piece) == length else piece[begin : begin + length].copy()
+
+
+def merged(spans: Iterable[Span]) -> dict[Span, Span]:
+    """The piece of a file in which each span is read: neighbours share one, up to a length."""
+    pieces: dict[Span, Span] = {}
+    together: list[Span] = []
+    end = 0
+
+    def close() -> None:
+        if together:
+            path, begin, _ = together[0]
+            pieces.update(dict.fromkeys(together, (path, begin, end - begin)))
+            together.clear()
+
+    for span in sorted(set(spans)):
+        path, begin, length = span
+        if together:
+            first = together[0]
+            if path != first[0] or begin > end + GAP or max(end, begin + length) > first[1] + PIECE:
+                close()
+        end = max(end, begin + length) if together else begin + length
+        together.append(span)
+    close()
+    return pieces

@@ -70,12 +70,9 @@ class Connection:
 
     def get(self, target: str, part: str | None = None) -> Answer:
         """Requests a path of the server, whole or a range of its bytes."""
-        wanted = "" if part is None else f"Range: {part}\r\n"
+        head = _request(self._host, target)
         try:
-            self.sock.sendall(
-                f"GET {quote(target, _SAFE)} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: pipeflow\r\n"
-                f"Accept-Encoding: identity\r\n{wanted}\r\n".encode("ascii")
-            )
+            self.sock.sendall(head + (b"\r\n" if part is None else f"Range: {part}\r\n\r\n".encode("ascii")))
             return self._answer()
         except BlockingIOError:
             raise TimeoutError(f"no answer within {self._timeout:g} s") from None
@@ -129,7 +126,10 @@ class Connection:
             while data := self.sock.recv(1 << 16):
                 body += data
             return np.frombuffer(body, np.uint8)
-        stated = headers["content-length"]
+        return self._of_length(headers["content-length"], rest)
+
+    def _of_length(self, stated: str, rest: bytes) -> np.ndarray:
+        """A body whose length is stated before it."""
         if not stated.isdigit() or not stated.isascii() or len(stated) > 15 or int(stated) < len(rest):
             raise BrokenAnswer(f"the server states a length of {stated[:40]!r} and has sent {len(rest)} bytes")
         length = int(stated)
@@ -141,7 +141,9 @@ class Connection:
         view = memoryview(body.data)
         view[:done] = rest
         while done < length:
-            count = self.sock.recv_into(view[done:], 0, self._whole) if self._whole else self.sock.recv_into(view[done:])
+            count = (
+                self.sock.recv_into(view[done:], 0, self._whole) if self._whole else self.sock.recv_into(view[done:])
+            )
             if not count:
                 raise BrokenAnswer(f"the body ended after {done} of {length} bytes")
             done += count
@@ -181,6 +183,14 @@ class Connection:
         if not found:
             raise BrokenAnswer("the body ended before its last part")
         data += found
+
+
+@lru_cache(maxsize=1024)
+def _request(host: str, target: str) -> bytes:
+    """A request of a path, up to the headers that differ from one request to the next."""
+    path = quote(target, _SAFE)
+    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pipeflow\r\nAccept-Encoding: identity\r\n"
+    return head.encode("ascii")
 
 
 @lru_cache(maxsize=1)

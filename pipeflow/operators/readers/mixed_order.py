@@ -60,6 +60,11 @@ class Schedule:
         total = 2 ** min(30, bits - 1)
         return tuple(max(1, round(x / sum(values) * total)) if x else 0 for x in values)
 
+    @property
+    def constant(self) -> bool:
+        """True if all epochs have the same weights."""
+        return self._constant is not None
+
     def share(self, epoch: int) -> Share:
         """The division of an epoch; weights that are a function are called once for each epoch."""
         if self._constant is not None:
@@ -202,6 +207,11 @@ class MixedOrder(Order):
             there = epochs == epoch
             index[there] = child.indices(places[there], epoch)
         return index + sum(self.schedule.sizes[:source])
+
+    @property
+    def foreseeable(self) -> bool:
+        """False if the weights are a function of the user: it is called when its epoch begins, not earlier."""
+        return self.schedule.constant
 
     def kept(self, epoch: int) -> dict[str, Any]:
         """What a saved state keeps of the weights."""

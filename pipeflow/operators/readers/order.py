@@ -194,6 +194,11 @@ class Order:
         """The indices at positions of an epoch that is not divided into runs."""
         return permute(position, self.size, self.permutation_seed, epoch) if self.shuffled else position
 
+    @property
+    def foreseeable(self) -> bool:
+        """True if the order of later batches is known now."""
+        return True
+
     def kept(self, epoch: int) -> dict[str, Any]:
         """The part of a saved state that belongs to the order."""
         del epoch

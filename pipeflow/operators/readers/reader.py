@@ -8,7 +8,8 @@
 
 The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it.
 `fetch` is called by the pipeline's threads, several at a time. The arrays it gives are the pipeline's: a reader that keeps
-them gives copies.
+them gives copies. A reader with ``far = True`` is read ahead on other threads (`ahead.py`); one that knows where the bytes of
+a sample are says it by ``spans(index)`` and ``assembled(index, parts)``.
 """
 
 import inspect
@@ -97,8 +98,8 @@ class Reader(Source):
         sampler = self._started(request.batch_size, request.key)
         picks = sampler.take(request.batch_size, request.ending)
         if getattr(self.samples, "far", False):
-            self._ahead = self._ahead or ReadAhead(self.samples.fetch)
-            self._ahead.expect(picks.index.tolist())
+            self._ahead = self._ahead or ReadAhead(self.samples)
+            self._ahead.serve(picks.index, sampler, request)
         return Feed(
             len(picks),
             [picks.index],
@@ -157,8 +158,6 @@ class Reader(Source):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a saved position."""
-        if self._ahead is not None:
-            self._ahead.forget()
         self._saved = dict(state)
         if self._sampler is not None:
             self._sampler.restore(state)
@@ -167,8 +166,6 @@ class Reader(Source):
 
     def next_epoch(self) -> None:
         """Leaves an epoch that has begun for the next one."""
-        if self._ahead is not None:
-            self._ahead.forget()
         if self._sampler is not None:
             self._sampler.next_epoch()
         elif self._saved is not None:
@@ -179,8 +176,6 @@ class Reader(Source):
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
         """Goes to batch ``step`` of ``epoch`` without walking there."""
-        if self._ahead is not None:
-            self._ahead.forget()
         self._started(batch_size, key).seek(step * batch_size, epoch)
 
     def batches_left(self, state: Mapping[str, Any], batch_size: int, ending: Ending) -> int:

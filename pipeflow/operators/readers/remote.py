@@ -36,7 +36,9 @@ _LARGEST_BLOCK = 1 << 23
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PLACE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
-_idle: dict[tuple[int, str, str], list[Connection]] = {}  # connections between two requests, by process, scheme and host
+_idle: dict[
+    tuple[int, str, str], list[Connection]
+] = {}  # connections between two requests, by process, scheme and host
 _lock = threading.Lock()
 _hedges = Hedges()
 _known: dict[str, "Known"] = {}  # sizes and other facts of files, by URL
@@ -268,7 +270,7 @@ def _check_sums(answer: Answer) -> None:
         part.strip()[4:] for part in answer.headers.get("x-goog-hash", "").split(",") if part.strip()[:4] == "md5="
     ]
     for text in filter(None, sums):
-        if base64.b64decode(text) != hashlib.md5(answer.body, usedforsecurity=False).digest():
+        if base64.b64decode(text) != hashlib.md5(answer.body.data, usedforsecurity=False).digest():
             raise _Again("the checksum of what came is not the one that the server states")
 
 

@@ -6,7 +6,7 @@ one the lengths in the file are followed once, at the start.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from pipeflow.declare import default, find, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.readers.ahead import of_each
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.protobuf import BYTES, encoded, fields, numbers, tagged
@@ -71,10 +72,7 @@ class TFRecordReader:
         self._paths = Paths(paths)
         self.far = any(map(is_url, paths))
         self._indexes = Paths(index or "" for index in indexes)
-        tables = [
-            scan(file) if index is None else read_index(index, file)
-            for file, index in over(zip(paths, indexes, strict=True), "index of file", len(paths))
-        ]
+        tables = list(over(of_each(_table_of, paths, indexes, far=self.far), "index of file", len(paths)))
         self._file = np.repeat(np.arange(len(paths)), [len(table) for table in tables])
         self._records = np.concatenate(tables)
 
@@ -83,11 +81,20 @@ class TFRecordReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The features of one record, in the order of the dictionary."""
+        return self.assembled(index, None)
+
+    def spans(self, index: int) -> list[tuple[str, int, int]]:
+        """Where the record is."""
         offset, length = self._records[index].tolist()
+        return [(self._paths[int(self._file[index])], offset, length)]
+
+    def assembled(self, index: int, parts: Sequence[np.ndarray] | None) -> tuple[np.ndarray, ...]:
+        """The features of one record, from its bytes if they have been read."""
         home = int(self._file[index])
         where = self.source_info(index)
         try:
-            data = _checked(read_range(self._paths[home], offset, length), where)
+            [record] = [read_range(*span) for span in self.spans(index)] if parts is None else parts
+            data = _checked(record, where)
         except BadData as error:
             if self._indexes[home]:
                 error.add_note(f"the place comes from the index {self._indexes[home]}")
@@ -110,6 +117,10 @@ def _(args: Any, outputs: Any) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------
 # Records and their index
+
+
+def _table_of(path: str, index: str | None) -> np.ndarray:
+    return scan(path) if index is None else read_index(index, path)
 
 
 def scan(path: str) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData, count_of
+from pipeflow.operators.readers.ahead import of_each
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
@@ -104,9 +105,9 @@ class WebdatasetReader:
         self.far = any(map(is_url, tars))
         self._indexes = Paths(index or "" for index in indexes)
         places, names, homes = [], [], []
-        pairs = over(zip(tars, indexes, strict=True), "index of file", len(tars))
-        for home, (tar, index) in enumerate(pairs):
-            for sample in scan(tar) if index is None else read_index(index, tar):
+        found = over(of_each(_samples_of, tars, indexes, far=self.far), "index of file", len(tars))
+        for home, (tar, index, samples) in enumerate(zip(tars, indexes, found, strict=True)):
+            for sample in samples:
                 row, labels = self._row(sample, columns, len(groups), case_sensitive_extensions)
                 missing = [groups[column] for column in range(len(groups)) if row[column][0] < 0]
                 if missing and behavior == "skip":
@@ -152,21 +153,31 @@ class WebdatasetReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The components of one sample, each an array of one axis."""
+        return self.assembled(index, None)
+
+    def spans(self, index: int) -> list[tuple[str, int, int]]:
+        """Where the components of a sample are, with the headers before them."""
+        tar = self._tars[int(self._homes[index])]
+        return [(tar, offset - _BLOCK, size + _BLOCK) for offset, size in self._places[index].tolist() if offset >= 0]
+
+    def assembled(self, index: int, parts: Sequence[np.ndarray] | None) -> tuple[np.ndarray, ...]:
+        """The components of one sample, from the bytes of its spans if they have been read."""
         home = int(self._homes[index])
         try:
-            return self._read(index, self._tars[home])
+            given = [read_range(*span) for span in self.spans(index)] if parts is None else parts
+            return self._components(index, self._tars[home], iter(given))
         except BadData as error:
             if self._indexes[home]:
                 error.add_note(f"the place comes from the index {self._indexes[home]}")
             raise
 
-    def _read(self, index: int, tar: str) -> tuple[np.ndarray, ...]:
+    def _components(self, index: int, tar: str, parts: Iterator[np.ndarray]) -> tuple[np.ndarray, ...]:
         outputs = []
         for (offset, size), dtype in zip(self._places[index].tolist(), self._dtypes, strict=True):
             if offset < 0:
                 outputs.append(np.empty(0, dtype))
                 continue
-            data = read_range(tar, offset - _BLOCK, size + _BLOCK)
+            data = next(parts)
             _check_header(data[:_BLOCK].tobytes(), size, tar, offset)
             outputs.append(data[_BLOCK:].view(dtype))
         return tuple(outputs)
@@ -177,6 +188,10 @@ class WebdatasetReader:
         column = int(np.argmax(row[:, 0] >= 0))
         name = self._names[index * row.shape[0] + column]
         return f"{self._tars[int(self._homes[index])]}:{int(row[column, 0])}:{name}"
+
+
+def _samples_of(tar: str, index: str | None) -> list[list[Component]]:
+    return scan(tar) if index is None else read_index(index, tar)
 
 
 def _dtypes(dtypes: Any, count: int) -> list[np.dtype]:
