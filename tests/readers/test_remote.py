@@ -464,12 +464,13 @@ def test_neighbours_come_with_one_request(server):
 
 
 @pytest.mark.parametrize("in_spans", [True, False])
-def test_the_batches_to_come_are_read_in_any_order(server, in_spans):
+def test_the_batches_to_come_are_read_in_any_order(server, monkeypatch, in_spans):
     """Shuffled, over the ends of epochs, after a restored state and a jump, every sample is the right one."""
-    reader, shelf = shelf_reader(server, in_spans, random_shuffle=True)
-    plain = Reader(lambda: range(200), {"random_shuffle": True})
-    first = walk(reader, 70)
-    assert first == [x for _ in range(70) for x in plain.next(Request(5, 0, 0, 0)).outputs[0].tolist()]
+    monkeypatch.setattr(ahead, "ALONE", 30)
+    reader, shelf = shelf_reader(server, in_spans, count=40, random_shuffle=True)
+    plain = Reader(lambda: range(40), {"random_shuffle": True})
+    first = walk(reader, 18)
+    assert first == [x for _ in range(18) for x in plain.next(Request(5, 0, 0, 0)).outputs[0].tolist()]
     state = reader.state()
     following = walk(reader, 9)
     reader.restore(state)
@@ -481,7 +482,7 @@ def test_the_batches_to_come_are_read_in_any_order(server, in_spans):
 
 def test_little_of_the_next_epoch_is_read(server, monkeypatch):
     """It may never come: after the end of an epoch there is room for less, and for nothing where weights may change."""
-    monkeypatch.setattr(ahead, "NEXT_EPOCH", 1000)
+    monkeypatch.setattr(ahead, "NEXT_EPOCH", 10.0 / ahead.SAMPLES)
     monkeypatch.setattr(ahead, "GAP", -1)
     reader, _ = shelf_reader(server)
     ahead_of_it = []
@@ -508,14 +509,18 @@ class OwnOrder(Reader):
         return self.samples.order
 
 
-def test_no_more_is_read_ahead_than_there_is_room_for(server, monkeypatch):
-    """As many bytes as the limit says, and the present batch."""
-    monkeypatch.setattr(ahead, "AHEAD", 3000)
+@pytest.mark.parametrize(
+    ("limit", "most", "in_spans"), [("AHEAD", 3200, True), ("SAMPLES", 32, True), ("ALONE", 32, False)]
+)
+def test_no_more_is_read_ahead_than_there_is_room_for(server, monkeypatch, limit, most, in_spans):
+    """As many bytes or samples as the limit says, and the present batch."""
+    monkeypatch.setattr(ahead, limit, most)
+    monkeypatch.setattr(ahead, "FIRST", 100)
     monkeypatch.setattr(ahead, "GAP", -1)
-    reader, _ = shelf_reader(server)
+    reader, _ = shelf_reader(server, in_spans)
     walk(reader, 1, take=False)
     reader._ahead._threads.shutdown()
-    assert len(server.requests) == 5 + 30
+    assert len(server.requests) == 5 + 35
 
 
 def test_samples_that_a_cache_has_are_not_read(server):

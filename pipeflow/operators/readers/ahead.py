@@ -25,7 +25,9 @@ T = TypeVar("T")
 THREADS = 128  # requests at a time
 INDEXES = 16  # files whose indexes are made at a time
 AHEAD = 1 << 26  # bytes that are requested before they are needed
-NEXT_EPOCH = 1 << 23  # of which as many belong to the next epoch, which may never be read
+SAMPLES = 4096  # that are requested before they are needed, if they can share requests
+ALONE = 512  # if they cannot
+NEXT_EPOCH = 0.125  # the share of both for the next epoch, which may never be read
 PIECE = 1 << 20  # the longest request that several samples share
 GAP = 1 << 15  # bytes between two samples that are read rather than requested around
 FIRST = 1 << 18  # the size of a sample, before one has been read
@@ -39,7 +41,7 @@ class _Planned:
     """A batch that is requested before its turn."""
 
     indices: np.ndarray
-    size: int  # bytes
+    size: float  # the share of the room ahead that it takes
     ends: bool  # True if an epoch ends with it
 
 
@@ -77,7 +79,7 @@ class ReadAhead:
         self._planned: deque[_Planned] = deque()
         self._scout: Sampler | None = None
         self._wanted: Any = None  # the size of batches and the end of epochs that the scout has been walking with
-        self._ahead = self._beyond = 0  # bytes of the planned batches, and of those after the end of an epoch
+        self._ahead = self._beyond = 0.0  # room of the planned batches, and of those after the end of an epoch
         self._at_end = False  # True if the last batch was the end of its epoch
         self._batch = 0  # how many have been announced
         self._served: deque[tuple[int, list[int]]] = deque()
@@ -107,10 +109,10 @@ class ReadAhead:
     def _scouted(self, request: Request) -> list[_Planned]:
         """The batches for which there is room now, a quarter of it at least: neighbours can then be read together."""
         found: list[_Planned] = []
-        if self._scout is None or self._ahead > 0.75 * AHEAD or not self._scout.order.foreseeable:
+        if self._scout is None or self._ahead > 0.75 or not self._scout.order.foreseeable:
             return found
         beyond = self._at_end or any(x.ends for x in self._planned)
-        while self._ahead < AHEAD and (not beyond or self._beyond < NEXT_EPOCH):
+        while self._ahead < 1 and (not beyond or self._beyond < NEXT_EPOCH):
             indices = self._scout.take(request.batch_size, request.ending).index
             planned = _Planned(indices, self._size(indices), self._scout.ended)
             found.append(planned)
@@ -121,16 +123,17 @@ class ReadAhead:
         return found
 
     def _count_beyond(self) -> None:
-        """Counts the planned bytes after the end of the present epoch."""
-        self._beyond, beyond = 0, self._at_end
+        """The room of the planned batches after the end of the present epoch."""
+        self._beyond, beyond = 0.0, self._at_end
         for planned in self._planned:
             self._beyond += planned.size if beyond else 0
             beyond = beyond or planned.ends
 
-    def _size(self, indices: np.ndarray) -> int:
+    def _size(self, indices: np.ndarray) -> float:
         if not self._in_spans:
-            return int(self._mean * len(indices))
-        return sum(length for index in indices.tolist() for _, _, length in self._samples.spans(index))
+            return len(indices) * max(self._mean / AHEAD, 1 / ALONE)
+        size = sum(length for index in indices.tolist() for _, _, length in self._samples.spans(index))
+        return max(size / AHEAD, len(indices) / SAMPLES)
 
     def _announce(self, batches: Sequence[_Planned]) -> None:
         """Begins to read the samples of batches, in the order in which they will be needed."""
@@ -212,7 +215,7 @@ class ReadAhead:
         self._planned.clear()
         self._served.clear()
         self._scout = None
-        self._ahead = self._beyond = 0
+        self._ahead = self._beyond = 0.0
 
 
 def _part(piece: np.ndarray, begin: int, length: int) -> np.ndarray:
