@@ -328,8 +328,9 @@ def test_samples_are_compared_by_their_values():
 
 def test_the_reader_of_what_was_written(tmp_path):
     """A list of files is read where the files are a folder; any other kind is read by its own reader."""
+    sample = Sample("0", {"png": b"", "box": np.zeros(4)})
     (tmp_path / "file_list.txt").write_text("a.jpg 0")
-    assert next_call("folder", tmp_path, 1) == f'fn.readers.file(file_list="{tmp_path}/file_list.txt")'
-    assert next_call("webdataset", tmp_path, 1).startswith("fn.readers.webdataset(")
+    assert next_call("folder", tmp_path, 1, sample) == f'fn.readers.file(file_list="{tmp_path}/file_list.txt")'
+    assert next_call("webdataset", tmp_path, 1, sample).endswith('ext=["png", "box.npy"])')
     (tmp_path / "file_list.txt").unlink()
-    assert next_call("folder", tmp_path, 1) == READ_BY["folder"].format(tmp_path)
+    assert next_call("folder", tmp_path, 1, sample) == READ_BY["folder"].format(tmp_path)
