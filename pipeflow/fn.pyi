@@ -5764,6 +5764,7 @@ class readers:
         paths: Any,
         columns: Any,
         cache_bytes: int | None = 1073741824,
+        shuffle_window: int | None = None,
         shard_id: int | None = 0,
         num_shards: int | None = 1,
         random_shuffle: bool | Literal[0, 1] | None = False,
@@ -5785,6 +5786,7 @@ class readers:
             paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
             columns: names of the columns, one output each; `image.bytes` is a field of a structure
             cache_bytes: size of decoded groups of rows that are kept in memory
+            shuffle_window: number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever `cache_bytes` is; default: all rows of the epoch
             shard_id: number of the shard that this reader reads, from 0
             num_shards: number of shards into which the data is divided, one for each reader
             random_shuffle: read the samples of each epoch in a random order

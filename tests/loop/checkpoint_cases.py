@@ -8,8 +8,10 @@ from pathlib import Path
 
 import example_data
 import numpy as np
+import pyarrow
 from generate_docs import examples, public
 from loop.loops import read_numbers
+from pyarrow import parquet
 from readers import records
 
 from pipeflow import fn, pipeline_def, tfrecord, types
@@ -168,6 +170,8 @@ def write_files(path):
     with tarfile.open(path / "data.tar", "w") as archive:
         for file in sorted((path / "arrays").iterdir()):
             archive.add(file, file.name)
+    rows = pyarrow.table({"n": list(range(COUNT))})
+    parquet.write_table(rows, path / "data.parquet", row_group_size=2)
     lines = [{"audio_filepath": f"{number}.wav", "text": str(number)} for number in range(COUNT)]
     (path / "manifest.json").write_text("\n".join(json.dumps(line) for line in lines))
 
@@ -193,6 +197,14 @@ def _reading(name, **order):
         return (*values, fn.random.uniform())
 
     return define
+
+
+@_case
+def windows_of_rows():
+    rows = fn.readers.parquet(
+        paths=str(folder() / "data.parquet"), columns=["n"], shuffle_window=4, random_shuffle=True, cache_bytes=0
+    )
+    return rows, fn.random.uniform()
 
 
 for _name in READERS:

@@ -1,6 +1,7 @@
 """fn.readers.parquet: rows of files, groups of rows kept and read ahead, types of columns, and what is refused."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,10 @@ from readers.conformance import check_reader
 
 import pipeflow
 from pipeflow import fn, pipeline_def
+from pipeflow.declare import Request
 from pipeflow.operators.readers.parquet import ParquetReader
+from pipeflow.operators.readers.reader import Reader
+from pipeflow.operators.readers.windowed_order import Groups
 
 COUNT = 11
 
@@ -179,3 +183,107 @@ def test_a_table_is_a_data_set_for_the_loader():
     assert again["text"] == second["text"]
     shifted = next(iter(pipeflow.loader(rows.slice(2, 3), 3, framework="numpy")))
     assert (shifted["label"].tolist(), shifted["text"][0], shifted["box"][0, 0]) == ([2, 3, 4], "row 2 é", 2.0)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """37 rows in groups of four, in two files; the last group of each is short."""
+    folder = tmp_path_factory.mktemp("many")
+    for name, begin, end in (("a", 0, 18), ("b", 18, 37)):
+        parquet.write_table(
+            pa.table({"n": pa.array(range(begin, end), pa.int64())}), folder / f"{name}.parquet", row_group_size=4
+        )
+    return folder
+
+
+def windowed(folder, window=8, **arguments):
+    return ParquetReader(paths=str(folder), columns=["n"], shuffle_window=window, **arguments)
+
+
+@pytest.mark.parametrize("window", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 9, 1000))])
+def test_windows_keep_the_promises_of_every_reader(many, window):
+    """Order, shards, padding, epochs and state, for windows of one group, of some and of all."""
+    check_reader(lambda: windowed(many, window), [(np.array(n),) for n in range(37)])
+
+
+def rows_of(folder, count, order, window=8, **more):
+    reader = Reader(lambda: windowed(folder, window), {"random_shuffle": True, "seed": 3, **order, **more})
+    return [int(x) for _ in range(count) for x in reader.next(Request(1, 0, 0, 0)).outputs[0]]
+
+
+def test_rows_of_a_group_come_within_a_window(many):
+    """Windows of two groups: no row is farther from another of its group than a window is long, and epochs differ."""
+    both = rows_of(many, 74, {})
+    epochs = both[:37], both[37:]
+    for rows in epochs:
+        assert sorted(rows) == list(range(37))
+        places = np.argsort(rows)
+        groups = [range(n, min(n + 4, 18)) for n in range(0, 18, 4)] + [
+            range(n, min(n + 4, 37)) for n in range(18, 37, 4)
+        ]
+        for group in groups:
+            assert np.ptp(places[list(group)]) < 8 + 4
+        assert any(np.ptp(places[list(group)]) > 3 for group in groups)
+        assert rows != sorted(rows)
+    assert epochs[0] != epochs[1]
+    assert rows_of(many, 74, {}) == both
+    assert rows_of(many, 37, {}, seed=4) != both[:37]
+    three = [rows_of(many, 12, {"num_shards": 3, "shard_id": shard}) for shard in range(3)]
+    assert [x for step in zip(*three) for x in step] == both[:36]
+
+
+def test_each_group_of_a_window_is_decoded_once(many, monkeypatch):
+    """Without any room for the rest; a permutation of all rows decodes them again and again."""
+    decoded = []
+    original = ParquetReader._decoded
+    monkeypatch.setattr(ParquetReader, "_decoded", lambda self, group: decoded.append(group) or original(self, group))
+
+    def epoch(window):
+        @pipeline_def(batch_size=4, num_threads=1, seed=2)
+        def define():
+            return fn.readers.parquet(
+                paths=str(many), columns=["n"], random_shuffle=True, cache_bytes=0, shuffle_window=window, name="rows"
+            )
+
+        pipe = define()
+        pipe.build()
+        decoded.clear()
+        rows = [int(x) for [batch] in pipe.epoch() for x in batch.as_array()]
+        assert sorted(rows) == list(range(37))
+        return len(decoded)
+
+    assert epoch(8) <= 10 + 1  # the build has decoded one of them
+    assert epoch(None) > 20
+
+
+def test_a_state_of_other_windows_is_refused(many):
+    """The order would be another one; any number of shards may go on with the same windows."""
+    order = {"random_shuffle": True, "seed": 3}
+    saved = [Reader(partial(windowed, many, window), order).state() for window in (8, None)]
+    with pytest.raises(ValueError, match="shuffle_window was 8, is 9"):
+        Reader(lambda: windowed(many, 9), order).restore(saved[0])
+    with pytest.raises(ValueError, match="shuffle_window was 8, is None"):
+        Reader(lambda: windowed(many, None), order).restore(saved[0])
+    with pytest.raises(ValueError, match="shuffle_window was None, is 8"):
+        Reader(lambda: windowed(many, 8), order).restore(saved[1])
+    sticking = {**order, "stick_to_shard": True}
+    saved = Reader(lambda: windowed(many, 8), sticking).state()
+    with pytest.raises(ValueError, match="shuffle_window was 8, is 9"):
+        Reader(lambda: windowed(many, 9), sticking).restore(saved)
+    whole = rows_of(many, 37, {})
+    one = Reader(lambda: windowed(many), order)
+    assert [int(x) for x in one.next(Request(10, 0, 0, 0)).outputs[0]] == whole[:10]
+    three = [Reader(lambda: windowed(many), {**order, "num_shards": 3, "shard_id": shard}) for shard in range(3)]
+    for reader in three:
+        reader.restore(one.state())
+    rest = [[int(x) for x in reader.next(Request(9, 0, 0, 0)).outputs[0]] for reader in three]
+    assert [x for step in zip(*rest) for x in step] == whole[10:]
+
+
+def test_windows_have_rows(many):
+    """A window of no rows is refused."""
+    with pytest.raises(ValueError, match="shuffle_window must be a number of rows from 1 on, got 0"):
+        windowed(many, 0)
+    assert Groups(np.array([4, 8, 9, 9, 13]), 5).most() == 2
+    assert Groups(np.array([4, 8, 9, 9, 13]), 6).most() == 3
+    assert Groups(np.array([4, 8, 12]), 100).most() == 3

@@ -194,6 +194,10 @@ class Order:
         """The indices at positions of an epoch that is not divided into runs."""
         return permute(position, self.size, self.permutation_seed, epoch) if self.shuffled else position
 
+    def within(self, start: int, count: int, inner: np.ndarray, epoch: int) -> np.ndarray:
+        """The indices at places of a shard that is a run of positions."""
+        return start + permute(inner, count, self.permutation_seed, epoch, start)
+
     @property
     def foreseeable(self) -> bool:
         """True if the order of later batches is known now."""
@@ -206,6 +210,15 @@ class Order:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the part of a saved state that belongs to the order."""
+        self.check_window(state, None)
+
+    @staticmethod
+    def check_window(state: Mapping[str, Any], own: int | None) -> None:
+        """Refuses the state of an order with other windows (`windowed_order.py`)."""
+        if state.get("window") != own:
+            raise ValueError(
+                f"the saved state does not fit this reader: shuffle_window was {state.get('window')}, is {own}"
+            )
 
     def _bounds(self, epoch: int) -> tuple[int, int]:
         shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
@@ -243,7 +256,7 @@ class Order:
         position = inner + start
         index = position
         if self.shuffled:
-            index = start + permute(inner, samples, self.permutation_seed, epoch, start)
+            index = self.within(start, samples, inner, epoch)
         return Picks(index, position, np.full(len(offsets), epoch, np.int64), offsets >= samples)
 
     def along(self, start: int, count: int) -> Picks:
@@ -437,7 +450,11 @@ class Sampler:
         }
         if order.strided:
             return state | order.kept(self.epoch) | {"consumed": self.consumed}
-        return state | {"offset": self.offset, "num_shards": order.num_shards, "shard_id": order.shard_id}
+        return (
+            state
+            | order.kept(self.epoch)
+            | {"offset": self.offset, "num_shards": order.num_shards, "shard_id": order.shard_id}
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state: in the strided order that of any shard, else only that of the same shard."""

@@ -17,9 +17,10 @@ from pipeflow.declare import default, required
 from pipeflow.errors import optional
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
-from pipeflow.operators.readers.order import located
+from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.windowed_order import Groups, in_windows
 
 
 @reader(
@@ -32,7 +33,8 @@ class ParquetReader:
     decoders.
 
     Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows: groups that do
-    not fit into `cache_bytes` are decoded many times.
+    not fit into `cache_bytes` are decoded many times. With `shuffle_window` each group is decoded once in an epoch: the
+    groups of all files are shuffled, and the rows within windows of several groups.
     """
 
     def __init__(
@@ -41,6 +43,11 @@ class ParquetReader:
         paths: Any = required("files, folders of `.parquet` files, or patterns with `*`; one, or a list"),
         columns: Any = required("names of the columns, one output each; `image.bytes` is a field of a structure"),
         cache_bytes: int = default(2**30, "size of decoded groups of rows that are kept in memory"),
+        shuffle_window: int | None = default(
+            None,
+            "number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever "
+            "`cache_bytes` is; default: all rows of the epoch",
+        ),
     ) -> None:
         parquet = optional("pyarrow.parquet", "fn.readers.parquet", "pyarrow")
         self._columns = strings(columns, "columns")
@@ -48,6 +55,9 @@ class ParquetReader:
             raise ValueError("'columns' is an empty list: at least one column is needed")
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes must not be negative, got {cache_bytes}")
+        if shuffle_window is not None and shuffle_window < 1:
+            raise ValueError(f"shuffle_window must be a number of rows from 1 on, got {shuffle_window}")
+        self._window = shuffle_window
         self._files = files_of(paths)
         self._open = parquet.ParquetFile
         self._groups: list[tuple[int, int]] = []  # file and group in it
@@ -59,12 +69,18 @@ class ParquetReader:
                     self._groups.append((number, group))
                     counts.append(found.row_group(group).num_rows)
         self._ends = np.cumsum(counts, dtype=np.int64)
-        self._cache = _Groups(self._decoded, cache_bytes, len(self._groups))
+        # the last batches of a window and the first ones of the next are prepared at the same time
+        least = 2 * Groups(self._ends, shuffle_window).most() if shuffle_window and self._groups else 2
+        self._cache = _Groups(self._decoded, cache_bytes, least, len(self._groups))
         if self._groups:
             self._decoded(0)  # a wrong name is an error of the build
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
+
+    def arranged(self, order: Order) -> Order:
+        """The order of the rows: `shuffle_window` keeps the rows of a group together."""
+        return order if self._window is None else in_windows(order, self._ends, self._window)
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The columns of one row."""
@@ -96,8 +112,8 @@ class ParquetReader:
 class _Groups:
     """Decoded groups of rows: the first reader of a group decodes it, and it is kept while there is room."""
 
-    def __init__(self, decode: Any, most: int, count: int) -> None:
-        self._decode, self._most, self._count = decode, most, count
+    def __init__(self, decode: Any, most: int, least: int, count: int) -> None:
+        self._decode, self._most, self._least, self._count = decode, most, least, count
         self._kept: OrderedDict[int, Future[tuple[list[Rows], int]]] = OrderedDict()
         self._lock = threading.Lock()
         self._last = -1
@@ -136,7 +152,7 @@ class _Groups:
         with self._lock:
             done = [x for x in self._kept if self._kept[x].done()]
             size = sum(self._kept[x].result()[1] for x in done)
-            for old in done[:-2]:  # the present group and the next one are always kept
+            for old in done[: -self._least]:  # at least the present group and the next one are kept
                 if size <= self._most:
                     return
                 size -= self._kept.pop(old).result()[1]

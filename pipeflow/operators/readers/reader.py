@@ -91,7 +91,8 @@ class Reader(Source):
     @property
     def order(self) -> Order:
         """The order of the samples."""
-        return Order(size=len(self.samples), **self._order)
+        order = Order(size=len(self.samples), **self._order)
+        return self.samples.arranged(order) if hasattr(self.samples, "arranged") else order
 
     def next(self, request: Request) -> Feed:
         """The indices of the next batch; where its epoch ends is for the request to say."""
