@@ -35,3 +35,13 @@ def test_an_undeclared_type_is_refused_with_the_declared_ones(only_floats):
     assert issubclass(errors.UnsupportedType, RuntimeError)
     with pytest.raises(TypeError, match="does not take int32"):
         only_floats.specs([declare.Spec((2,), np.int32)], {}, 1)
+
+
+def test_an_array_is_taken_for_an_image_of_its_number_of_axes():
+    """An operator that takes any data finds the declared layout of an array with channels, or none."""
+    for op in declare.registry.values():
+        for ndim in range(6):
+            layout = op.layout_of_array(ndim)
+            assert layout in ("", *op.layouts), op.name
+            assert not layout or (len(layout) == ndim and layout[-1] == "C" and op.generic), op.name
+    assert registration.find("flip").layout_of_array(2) == ""

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -414,3 +415,13 @@ def test_a_caller_waits_at_a_gate_and_does_not_look_again_and_again(monkeypatch)
         )
 
     assert define().run()[0].as_array().tolist() == [True]
+
+
+@pytest.mark.parametrize(("given", "passed"), [(None, -1), (0.5, 0.5)])
+def test_a_gate_without_a_limit_is_waited_at_until_it_opens(given, passed):
+    """Minus one is how a lock says it."""
+    seen = []
+    gate = ring.Gate()
+    gate._lock = SimpleNamespace(acquire=lambda timeout: seen.append(timeout))
+    gate.wait(given)
+    assert seen == [passed]

@@ -6,7 +6,8 @@ import pytest
 import pipeflow.ops as ops
 from pipeflow import DataNode, Pipeline, fn, math, pipeline_def, types
 from pipeflow.declare import UNKNOWN, UnknownValue, input_set_size
-from pipeflow.declare.registration import _holds_node
+from pipeflow.declare.eager import kept
+from pipeflow.declare.registration import _holds_node, find
 from pipeflow.errors import InvalidState
 
 SMALL = {"batch_size": 3, "num_threads": 1}
@@ -226,3 +227,10 @@ def test_numpy_cannot_take_an_unknown_extent_for_a_sequence():
     for convert in (np.float32, np.asarray, np.int64):
         with pytest.raises(UnknownValue):
             convert(UNKNOWN)
+
+
+def test_calls_of_plain_operators_are_made_ready_once():
+    """Those with code of the user are bound at every call."""
+    image = np.zeros((2, 3, 3), np.uint8)
+    assert kept(find("flip"), [image], {"horizontal": 1}) is not None
+    assert kept(find("python_function"), [image], {"function": len}) is None

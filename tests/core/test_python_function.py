@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipeflow import Pipeline, fn, ops, pipeline_def, types
+from pipeflow.declare.registration import find
 
 
 def make(define, batch_size=4, num_threads=2, seed=7, **arguments):
@@ -166,6 +167,13 @@ def test_a_function_that_takes_whole_arrays_gets_each_input_as_one():
         return fn.python_function(data, data, function=function, batch_processing=True)
 
     assert make(define).run()[0].as_array().tolist() == [0, -1, -2, -3]
+
+
+@pytest.mark.parametrize("made", [np.zeros((2, 3)), "ab", {1: 2, 3: 4}])
+def test_several_outputs_are_a_tuple_or_a_list(made):
+    """Nothing else of the right length is taken apart."""
+    with pytest.raises(TypeError, match="must return a tuple or list of 2"):
+        run_function(lambda x: made, num_outputs=2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -856,3 +864,11 @@ def test_a_hint_beyond_any_memory_names_the_operator_and_the_line(hint, kind, me
     assert "bytes_per_sample_hint" in text
     assert "fn.python_function" in text
     assert "test_python_function.py" in text
+
+
+def test_compiled_functions_run_on_all_threads_and_wait_for_no_other():
+    """Whatever `parallel` says: they do not hold the interpreter."""
+    traits = find("python_function").traits_of({"function": len, "jit": True})
+    assert (traits.granularity, traits.ordered, traits.meets, traits.user_code) == ("sample", False, False, True)
+    plain = find("python_function").traits_of({"function": len, "parallel": "threads"})
+    assert (plain.granularity, plain.ordered, plain.meets) == ("sample", False, True)

@@ -398,3 +398,10 @@ def test_a_view_of_a_differentiable_result_is_reshaped_as_a_plain_array():
     found = reshaped(view, [2, 2])
     assert found.tolist() == [[0, 1], [2, 3]]
     assert reshaped(np.arange(4.0), [4, 1]).shape == (4, 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3, 4)])
+def test_the_type_of_a_batch_is_that_of_its_array(shape):
+    """And the first axis is the samples, also if there are none."""
+    batch = TensorListCPU(np.zeros(shape, np.int16))
+    assert (batch.dtype, batch.ndim(), len(batch)) == (types.INT16, 2, shape[0])

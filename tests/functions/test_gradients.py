@@ -1,9 +1,14 @@
 """fn.gradients: derivatives through chains of py_functions, against finite differences."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
+from pipeflow.compile import gradients as compiled
+from pipeflow.declare import Spec
 from pipeflow.operators import gradients
 
 BATCH = 6
@@ -271,3 +276,40 @@ def test_limits_of_time_and_threads_go_with_it():
 
     for x, derivative in zip(*run(define)):
         np.testing.assert_allclose(derivative, 2 * x)
+
+
+def test_functions_are_those_of_torch_unless_they_say_another():
+    """In the graph of gradients each has its tape as one more output, and the framework that records it."""
+
+    def define():
+        return fn.py_function(np.sin, [fn.external_source(vectors, batch=False)], np.float64, framework="numpy")
+
+    node = pipeline_def(define, batch_size=1, num_threads=1)().graph.nodes[-1]
+    silent = {name: value for name, value in node.constants.items() if name != "framework"}
+    taped = [compiled._taped(replace(node, constants=constants), (0,)) for constants in (silent, node.constants)]
+    assert [node.constants["framework"] for node in taped] == ["torch", "numpy"]
+    assert [(node.count, node.specs[-1].dtype, node.constants["wanted"]) for node in taped] == [(2, object, (0,))] * 2
+
+
+def test_a_chain_of_two_frameworks_is_refused():
+    """Derivatives of one do not flow through functions of the other."""
+
+    def define():
+        x = fn.external_source(vectors, batch=False)
+        first = fn.py_function(np.sin, [x], np.float64, framework="numpy")
+        return fn.gradients(fn.py_function(np.cos, [first], np.float64, framework="numpy"), [x])
+
+    pipe = pipeline_def(define, batch_size=1, num_threads=1)()
+    functions = [node for node in pipe.graph.nodes if "func" in node.constants]
+    for node, name in zip(functions, ("torch", "jax"), strict=True):
+        node.constants["framework"] = name  # they are not installed, so the definition cannot name them
+    with pytest.raises(
+        ValueError, match=r"a chain mixes frameworks \(jax in fn.py_function .*, torch in fn.py_function"
+    ):
+        pipe.build()
+
+
+def test_gradients_have_the_types_of_what_they_are_taken_by():
+    """The results come first among the inputs, and what they are derived by after them."""
+    specs = tuple(Spec((n,), np.dtype(np.float32), "") for n in range(3))
+    assert gradients.gradients.infer_hook(specs, SimpleNamespace(sizes=(1, 2))) == specs[1:]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pipeflow import Pipeline, Spec, fn, pipeline_def
+from pipeflow.saving import functions
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,3 +201,10 @@ def test_functions_are_allowed_by_module_or_one_by_one(monkeypatch):
         Pipeline.deserialize(calls("tests_module:os.system"), functions=["tests_module"])
     with pytest.raises(TypeError, match="functions= takes module names"):
         Pipeline.deserialize(calls("numpy:negative"), functions=[lambda x: x])
+
+
+def test_without_cloudpickle_the_error_is_that_of_pickle(monkeypatch):
+    """It names the function."""
+    monkeypatch.setattr(functions, "cloudpickle", None)
+    with pytest.raises((AttributeError, pickle.PicklingError), match="<lambda>"):
+        functions.dumps_with_holes(lambda: 1, lambda _: None)

@@ -10,6 +10,7 @@ import pytest
 
 from pipeflow import Spec, fn, pipeline_def, types
 from pipeflow.declare import NamedOutputs, Outputs
+from pipeflow.operators.functions.results import _as_promised
 
 BATCH = 3
 IMAGE = Spec(np.uint8, (None, None, 3), "HWC")
@@ -231,3 +232,15 @@ def test_text_cannot_go_to_the_gpu():
 
     with pytest.raises(TypeError, match="str and bytes stay on the CPU"):
         run(define)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "kept"), [(1.5, "u1", 1.5), (-1, "u1", -1), (3, "u1", 3), ([2, 3], "u2", [2, 3]), (2, "f4", 2.0)]
+)
+def test_python_numbers_become_the_declared_type_if_it_holds_them(value, dtype, kept):
+    """No float becomes an integer, and no negative number an unsigned one: these are checked as they are."""
+    found = _as_promised(value, np.dtype(dtype))
+    fits = kept is not value or isinstance(found, np.ndarray)
+    assert fits == (value not in (1.5, -1))
+    assert np.asarray(found).tolist() == kept
+    assert not fits or found.dtype == dtype

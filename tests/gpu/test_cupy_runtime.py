@@ -1,8 +1,10 @@
 """The runtime of CuPy, in whole pipelines, on a CuPy made of host memory that watches contexts and what is given back."""
 
+import contextlib
 import gc
 import os
 import threading
+from types import SimpleNamespace
 
 import fake_device
 import numpy as np
@@ -12,6 +14,7 @@ from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def, types
 from pipeflow.backends import cuda_programs
+from pipeflow.backends.cuda_objects import PinnedMemory
 from pipeflow.device.tensors import TensorGPU
 from pipeflow.errors import InvalidState, NoGpu
 from pipeflow.kernels import cpu as cpu_kernels
@@ -277,3 +280,16 @@ class TestCompilation:
         """The newest one of the GPU's generation that the compiler knows."""
         known = pretend_cupy.PretendNvrtc().getSupportedArchs()
         assert cuda_programs.architecture_for(capability, known, (13, 0)) == chosen
+
+
+def test_page_locked_memory_of_a_context_that_is_gone_is_not_freed():
+    """At the end of a program CUDA may be closed before the last batch is collected."""
+    freed = []
+    runtime = SimpleNamespace(hostAlloc=lambda *_: 4096, freeHost=freed.append)
+    context = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), alive=True, current=contextlib.nullcontext)
+    kept = [PinnedMemory(context, 8) for _ in range(2)]
+    del kept[0]
+    assert freed == [4096]
+    context.alive = False
+    del kept[0]
+    assert freed == [4096]

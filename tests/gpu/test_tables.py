@@ -318,6 +318,16 @@ def test_what_a_table_does_not_describe(name):
         planned(call, True)
 
 
+def test_a_column_is_of_one_type_and_one_number_of_axes():
+    """Other views are planned one by one."""
+    one = View(4096, (2, 3), np.dtype(np.uint8))
+    column = ArrayColumn.of([one, one._replace(address=8192, shape=(5, 4))])
+    assert (column.addresses.tolist(), column.shapes.tolist()) == ([4096, 8192], [[2, 3], [5, 4]])
+    for other in (one._replace(dtype=np.dtype(np.int8)), one._replace(shape=(6,)), one._replace(shape=(1, 2, 3))):
+        with pytest.raises(NoTable):
+            ArrayColumn.of([one, other])
+
+
 def test_random_windows():
     """The windows of a batch are those of its samples, the largest centred ones included."""
     rng = np.random.default_rng(2)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict, namedtuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import pipeflow
 from pipeflow import fn, loading
 from pipeflow.errors import InvalidState, WorkerDied, WrongShape
-from pipeflow.loading import parcels, work
+from pipeflow.loading import parcels, walks, work
 from pipeflow.loading.collate import NumpyLoading
 from pipeflow.loading.light import TensorsLater
 
@@ -185,6 +186,8 @@ def test_shards_share_the_data_out(shuffle):
 def test_samplers():
     """Any iterable of indices, or of lists of them."""
     assert numbers(loader(Rows(9), 2, sampler=[5, 3, 3])) == [[5, 3], [3]]
+    assert len(loader(Rows(9), 2, sampler=[5, 3, 3])) == 2
+    assert len(loader(Rows(9), 2, sampler=[5, 3, 3], drop_last=True)) == 1
     made = loader(Rows(9), 1, batch_sampler=[[1], [2, 3]])
     assert numbers(made) == [[1], [2, 3]]
     assert len(made) == 2
@@ -643,3 +646,22 @@ def test_what_a_transform_returns():
     """Operators' results only, in any structure."""
     with pytest.raises(TypeError, match=r"transform returned int at \['y'\]"):
         list(loader(Rows(2), transform=lambda x: {"x": x, "y": 3}))
+
+
+def test_items_of_a_sampler_of_batches_have_keys_by_their_places():
+    """Those of the second batch begin where the first ended, as in batches of any other size."""
+    walk = walks.SampledWalk(iter([[4, 2, 9], [1], [3, 3]]), 5, 1, None)
+    found = [walk.next() for _ in range(4)]
+    assert found[-1] is None
+    assert [one.key for one in found[:3]] == [walks.batch_key(5, 1, place) for place in (0, 3, 4)]
+
+
+def test_tensors_of_several_kinds_are_joined_by_their_framework():
+    """Those of one kind are written to shared memory and are of this kind again in the program."""
+    frame = SimpleNamespace(name="torch", array_of=lambda pair: pair, stack_tensors=lambda pairs: ("joined", pairs))
+    join = parcels.joining(lambda: frame)
+    one, other = (np.zeros(2), "tensor"), (np.ones(2), "tensor with gradients")
+    assert join([one, one], "tensors").kind == "tensor"
+    assert join([one, other], "tensors") == ("joined", [one, other])
+    frame.array_of = lambda _: None
+    assert join([one, one], "tensors") == ("joined", [one, one])

@@ -9,7 +9,9 @@ import pytest
 
 from pipeflow.errors import Failed, InvalidState
 from pipeflow.executor.workers import segments
+from pipeflow.executor.workers.dispatcher import ExpectedResults, Kind
 from pipeflow.executor.workers.pool import WorkerPool
+from pipeflow.executor.workers.stage import ProcessStep
 from pipeflow.executor.workers.worker import _lay
 
 
@@ -349,3 +351,30 @@ def test_results_go_to_their_places_or_elsewhere():
     for value in ([one, two], (one,), (one, two, two)):  # a list is one result, not two
         assert _lay(value, 1, places, writer)[0] == "sent"
         assert sent[-1] is value
+
+
+def test_places_of_results_by_hand():
+    """Three samples of 2 x 4 bytes of int16, then floats at the next multiple of 64; an output of unknown size has none."""
+    memory = np.zeros(1 << 16, np.uint8)
+    home = SimpleNamespace(take=lambda size: SimpleNamespace(lease=lambda _: memory, size=size), free=None)
+    kinds = [Kind((2, 2), np.dtype(np.int16)), None, Kind((), np.dtype(np.float64))]
+    block = ExpectedResults(home, 3, kinds)
+    assert block.segment.size == 128
+    assert block.places(1, 3) == ((8, "<i2", (2, 2, 2)), None, (64 + 8, "<f8", (2,)))
+
+
+def test_lists_stay_lists_and_tuples_stay_tuples():
+    """Also inside each other."""
+    entry = (True, [(1,), (False, [("a",), (True, [])])])
+    assert segments.read(entry, np.zeros(0, np.uint8)) == (1, ["a", ()])
+
+
+def test_an_error_for_one_row_is_raised_where_the_row_is_made():
+    """Not taken for its result."""
+    error = ValueError("this row")
+    workers = SimpleNamespace(submit=lambda *_: SimpleNamespace(result=lambda: [Failed(error)]))
+    step = SimpleNamespace(
+        step=SimpleNamespace(inputs=[]), batch_keys=lambda _: [7], workers=workers, handle=None, whole=False
+    )
+    with pytest.raises(ValueError, match="this row"):
+        ProcessStep._row_in_worker(step, SimpleNamespace(values=[]), 0)

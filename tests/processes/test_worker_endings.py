@@ -634,3 +634,21 @@ def test_a_chunk_that_comes_too_late_has_an_error(broken):
     pool._fail_late(job)
     assert job.finished.is_set()
     assert job.error is broken if broken else isinstance(job.error, InvalidState)
+
+
+@pytest.mark.parametrize(
+    ("stack", "where"),
+    [
+        ('Current thread\n  File "train.py", line 7 in f\n', " and was at train.py:7;"),
+        ("", " 5 s; its worker process 12"),
+    ],
+)
+def test_where_a_function_hung_is_said_if_it_is_known(stack, where):
+    """A worker that was ended before it could write its stack leaves none."""
+    task = SimpleNamespace(name="f of train.py")
+    job = SimpleNamespace(registered=SimpleNamespace(task=task, timeout=5.0))
+    process = SimpleNamespace(process=SimpleNamespace(pid=12))
+    error = Dispatcher._obituary(None, process, job, None, None, stack)
+    assert isinstance(error, FunctionTimeout)
+    assert where in str(error)
+    assert bool(stack) == bool(getattr(error, "__notes__", None))

@@ -216,6 +216,19 @@ def test_limits_hold(home):
     assert {x.name for x in (home / "disk").iterdir()} == {"held", "last", "lock"}
 
 
+def test_room_is_made_only_for_a_sample_that_needs_it(home):
+    """While it still fits, no other cache is dropped, though the next look at the folder comes soon."""
+    most, sample = 64 * kept._SHARE * LINE, np.zeros(8, np.uint8)
+    old = Kept(home / "disk" / "old", 1, most)
+    assert old.keep(0, 0, np.zeros(most - 8 * LINE, np.uint8), "")
+    old.close()
+    new = Kept(home / "disk" / "new", 9, most)
+    assert new.keep(0, 0, sample, "")
+    assert (home / "disk" / "old").exists()
+    assert all(new.keep(number, 0, sample, "") for number in range(1, 9))
+    assert not (home / "disk" / "old").exists()
+
+
 def test_a_full_disk_ends_keeping_and_nothing_else(home, monkeypatch):
     """An error of the system while a sample is written: it is not found later."""
     store = Kept(home / "disk" / "a", 2, None)
@@ -305,6 +318,28 @@ def test_no_cache_in_a_branch():
     with pytest.raises(ValueError, match="it is inside a branch: call it before the condition") as caught:
         define().build()
     assert any("test_cache.py" in note for note in caught.value.__notes__)  # the line of the call
+
+
+def test_no_cache_of_what_a_condition_has_decided():
+    """A sample of the reader may be on the other side in the next epoch, so it cannot be found again."""
+
+    @pipeline_def(batch_size=2, num_threads=1, enable_conditionals=True)
+    def define():
+        value, label = fn.readers.dataset(dataset=Made(), num_outputs=2)
+        value = fn.flip(value) if label > 3 else value
+        return fn.cache(value, memory=1000)
+
+    with pytest.raises(ValueError, match="above it depends on a condition: call the cache before the condition"):
+        define().build()
+
+
+def test_a_cache_that_is_opened_is_the_last_that_is_dropped(home):
+    """Opening counts as a use, whether or not a sample is read."""
+    folder = home / "disk" / "a"
+    Kept(folder, 1, None).close()
+    os.utime(folder / "used", (5, 5))
+    Kept(folder, 1, None).close()
+    assert (folder / "used").stat().st_mtime > 5
 
 
 def test_readers_of_files_say_what_they_read():

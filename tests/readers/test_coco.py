@@ -170,6 +170,7 @@ def test_the_size_of_an_image_is_limited(tmp_path):
         ('{"images": []}', "has no images to read"),
         ('{"images": [{"id": 1, "width": 2, "height": 0, "file_name": "a"}]}', "the size is 2 by 0"),
         ('{"images": [{"id": 1, "width": 2, "height": 2, "file_name": "a\\u0000"}]}', "file_name must be a name"),
+        ('{"images": [{"id": 1, "width": 2, "height": 2, "file_name": "a\\n"}]}', "file_name must be a name"),
     ],
 )
 def test_files_that_are_no_annotations(tmp_path, text, message):
