@@ -105,11 +105,16 @@ class Arena:
         for extent in shape:
             count *= extent
         nbytes = count * dtype.itemsize
-        buffer = self._buffers.get(slot)
-        if buffer is None or len(buffer) < nbytes:
-            buffer = self._buffers[slot] = np.empty(max(size_class(nbytes), 1), np.uint8)
-            self._views = {key: kept for key, kept in self._views.items() if key[0] != slot}
+        buffer = self.block(slot, nbytes)
         if len(self._views) > 512:  # images of always different sizes must not make the table grow without end
             self._views.clear()
         view = self._views[(slot, shape, dtype)] = buffer[:nbytes].view(dtype).reshape(shape)
         return view
+
+    def block(self, slot: int, nbytes: int) -> np.ndarray:
+        """The memory of a slot, at least so many bytes."""
+        buffer = self._buffers.get(slot)
+        if buffer is None or len(buffer) < nbytes:
+            buffer = self._buffers[slot] = np.empty(size_class(nbytes), np.uint8)
+            self._views = {key: kept for key, kept in self._views.items() if key[0] != slot}
+        return buffer

@@ -34,6 +34,10 @@ from pipeflow.declare.frameworks import FRAMEWORK_MODULES as FRAMEWORK_MODULES
 from pipeflow.declare.frameworks import Framework as Framework
 from pipeflow.declare.frameworks import framework as framework
 from pipeflow.declare.frameworks import frameworks as frameworks
+from pipeflow.declare.kernel_calls import KernelCalls as KernelCalls
+from pipeflow.declare.kernel_calls import Memory as Memory
+from pipeflow.declare.kernel_calls import Number as Number
+from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.opdef import Link as Link
 from pipeflow.declare.opdef import OpDef as OpDef

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.declare.calls import Traits, WorkerCall
+from pipeflow.declare.kernel_calls import KernelCalls
 from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.parameters import REQUIRED, SEED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
@@ -114,6 +115,7 @@ class OpDef:
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
     rows_hook: Callable[..., Any] | None = None
+    calls_hook: Callable[[KernelCalls], None] | None = None
     caller_hook: Callable[[Args], Callable[..., Any]] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
     __signature__ = _LazySignature()
@@ -234,6 +236,11 @@ class OpDef:
     def rows(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares ``(specs, args, keys) -> table``: the work of a whole batch, one row a sample (declare/tables.py)."""
         self.rows_hook = hook
+        return hook
+
+    def calls(self, hook: Callable[[KernelCalls], None]) -> Callable[[KernelCalls], None]:
+        """Declares the work on a sample as calls of compiled kernels (declare/kernel_calls.py)."""
+        self.calls_hook = hook
         return hook
 
     # The fusion of a plan reads these declarations (operators/chains.py).

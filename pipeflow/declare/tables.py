@@ -40,7 +40,7 @@ class SpecColumn:
 
 def require(described: Any) -> None:
     """Raises NoTable unless a condition is true, for all samples if it is an array."""
-    if not np.all(described):
+    if not (described.all() if isinstance(described, np.ndarray) else described):  # np.all takes four times as long
         raise NoTable
 
 

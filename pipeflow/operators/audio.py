@@ -7,6 +7,7 @@ where the operator has a meaning for them.
 from collections.abc import Callable
 from fractions import Fraction
 from math import prod
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from pipeflow.declare import (
     Args,
     DType,
     Floats,
+    KernelCalls,
     OpDef,
     Out,
     Sample,
@@ -212,6 +214,15 @@ def _(specs: tuple[Spec, ...], args: Args) -> Spec:
     return Spec(specs[0].shape, args.dtype, specs[0].layout)
 
 
+@preemphasis_filter.calls
+def _(calls: KernelCalls) -> None:
+    signal, args = calls.input, calls.args
+    calls.require(signal.dtype == args.dtype == FLOAT and signal.extents[1:] in ((), (1,)) and signal.size > 0)
+    out = calls.output(signal.extents, FLOAT)
+    first = kernels.audio_signal.FIRST[args.border]
+    calls.call(kernels.audio_signal.preemphasis_mono, signal.flat, np.float32(args.preemph_coeff), first, out.flat)
+
+
 @preemphasis_filter.check
 def _(args: Args) -> None:
     if args.dtype.kind not in "iuf":
@@ -381,14 +392,33 @@ def _(specs: tuple[Spec, ...], args: Args) -> Spec:
 def _frames(length: int, window_length: int, window_step: int, center: bool) -> int:
     if not length:
         raise ValueError("the signal is empty: it has no spectrogram")
-    if center:
-        return length // window_step + 1
-    if length < window_length:
+    if not center and length < window_length:
         raise ValueError(
             f"the signal has {length} samples, fewer than window_length {window_length}: "
             "pad it, shorten the window, or use center_windows=True"
         )
-    return (length - window_length) // window_step + 1
+    return _frame_count(length, window_length, window_step, center)
+
+
+def _frame_count(length: Any, window_length: int, window_step: int, center: bool) -> Any:
+    return (length if center else length - window_length) // window_step + 1
+
+
+@spectrogram.calls
+def _(calls: KernelCalls) -> None:
+    signal, args = calls.input, calls.args
+    calls.require(signal.dtype == FLOAT and len(signal.extents) == 1)
+    length, nfft = signal.size, args.nfft or args.window_length
+    calls.require(length >= (1 if args.center_windows else args.window_length))
+    window = args.window_fn or kernels.audio_spectrum.hann(args.window_length)
+    tables = kernels.audio_spectrum.frame_tables(nfft, window)
+    calls.require(tables is not None)
+    extents = nfft // 2 + 1, _frame_count(length, args.window_length, args.window_step, args.center_windows)
+    out = calls.output(extents if args.layout == "ft" else extents[::-1], FLOAT)
+    offset = -(args.window_length // 2) if args.center_windows else 0
+    reflect = args.center_windows and args.reflect_padding
+    options = args.layout == "tf", offset, args.window_step, reflect, args.power == 1
+    calls.call(kernels.audio_spectrum.frames_of, signal, out, *options, *tables)
 
 
 @spectrogram.check
@@ -477,6 +507,24 @@ def _(specs: tuple[Spec, ...], args: Args) -> Spec:
     return _along(specs[0], _frequency_axis, lambda _: args.nfilter)
 
 
+@mel_filter_bank.calls
+def _(calls: KernelCalls) -> None:
+    spectrum, args = calls.input, calls.args
+    calls.require(spectrum.dtype == FLOAT and spectrum.size > 0)
+    axis = _frequency_axis(calls.layouts[0], len(spectrum.extents))
+    bins = index(spectrum.extents[axis])  # the filters are for so many
+    _, bands = bands_of((*spectrum.extents[:axis], bins, *spectrum.extents[axis + 1 :]), calls.layouts[0], args)
+    outer, inner = prod(spectrum.extents[:axis]), prod(spectrum.extents[axis + 1 :])
+    out = calls.output((*spectrum.extents[:axis], args.nfilter, *spectrum.extents[axis + 1 :]), FLOAT)
+    tables = bands.first, bands.count, bands.start, bands.weights
+    if inner == 1:
+        last = spectrum.reshaped(outer, bins), out.reshaped(outer, args.nfilter)
+        calls.call(kernels.audio_spectrum.weigh_last, *last, *tables)
+    else:
+        parts = spectrum.reshaped(outer, bins, inner), out.reshaped(outer, args.nfilter, inner)
+        calls.call(kernels.audio_spectrum.weigh, *parts, *tables)
+
+
 @mel_filter_bank.check
 def _(args: Args) -> None:
     _check_positive("nfilter", args.nfilter)
@@ -515,6 +563,15 @@ def to_decibels(
 @to_decibels.infer
 def _(specs: tuple[Spec, ...], _args: Args) -> Spec:
     return Spec(specs[0].shape, FLOAT, specs[0].layout)
+
+
+@to_decibels.calls
+def _(calls: KernelCalls) -> None:
+    magnitude, args = calls.input, calls.args
+    calls.require(magnitude.dtype == FLOAT and magnitude.size > 0)
+    out = calls.output(magnitude.extents, FLOAT)
+    scale = kernels.audio_spectrum.scale_of_decibels(args.multiplier, args.reference, args.cutoff_db)
+    calls.call(kernels.audio_spectrum.decibels, magnitude.flat, out.flat, *scale)
 
 
 @to_decibels.check

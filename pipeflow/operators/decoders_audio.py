@@ -1,10 +1,26 @@
 """Sound files to samples: decoders.audio."""
 
 from collections.abc import Callable
+from fractions import Fraction
+from operator import index
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, DType, Out, Sample, Spec, default, operator
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    KernelCalls,
+    Memory,
+    NoTable,
+    Out,
+    Sample,
+    Spec,
+    default,
+    largest,
+    operator,
+)
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import encoded as files
@@ -146,6 +162,54 @@ def _convert(stored: np.ndarray, samples: np.ndarray) -> None:
 def _(_specs: tuple[Spec, ...], args: Args) -> tuple[Spec, Spec]:
     shape = (UNKNOWN,) if args.downmix else (UNKNOWN, UNKNOWN)
     return Spec(shape, args.dtype, ""), Spec((), FLOAT, "")
+
+
+@audio.calls
+def _(calls: KernelCalls) -> None:
+    args, encoded = calls.args, calls.input
+    headers, flac = kernels.audio_headers, kernels.audio_flac
+    calls.require(encoded.dtype == np.uint8 and args.dtype == FLOAT)
+    *fixed, begin, frames = calls.read(headers.read, encoded.flat)
+    kind, bits, channels, rate, block = map(index, fixed)
+    calls.require(kind != headers.UNKNOWN and (kind == headers.WAV or bits == 16) and args.sample_rate >= 0)
+    target, mono = args.sample_rate or float(rate), args.downmix or channels == 1
+    calls.require(frames > 0)
+    factor = factor_of(1, None, rate, target, None)
+    calls.require(mono or target == rate)
+    if not isinstance(factor, Fraction):
+        raise NoTable
+    length = (frames * factor.numerator + (factor.denominator - 1)) // factor.denominator
+    stored, count = np.dtype({8: "u1", 16: "<i2", 32: "<i4"}[bits]), frames * channels
+    limit = args.max_bytes or largest(SMALL_SOUND, encoded.size * BYTES_PER_BYTE)
+    width = channels * max(FLOAT.itemsize, stored.itemsize)
+    calls.require(largest(frames, length) * width <= limit)
+    calls.require(largest(frames, length) * width <= MAX_BYTES)
+    if kind == headers.FLAC:
+        calls.require(count * stored.itemsize <= kernels.audio_wav.believable_bytes(encoded.size, largest))
+        data = calls.scratch((encoded.size + flac.PADDING,), encoded.dtype)
+        blocks = calls.scratch((channels, flac.HISTORY + block), np.dtype(np.int32))
+        samples = calls.scratch((count,), stored)
+        calls.call(headers.padded, encoded.flat, data)
+        calls.call(headers.clear, blocks.flat)
+        options = data, begin * 8, frames, channels, bits, blocks, samples, 0, flac.CHECKSUMS
+        _, decoded = calls.call(flac.decode_frames, *options)
+        calls.require(decoded == frames)
+    else:
+        address = encoded.address + begin
+        calls.require(address // stored.itemsize * stored.itemsize == address)
+        samples = Memory(address, (count,), stored)
+    out = calls.output((length,) if args.downmix else (length, channels), FLOAT)
+    direct = not mono or (target == rate and channels == 1)
+    sound = out.flat if direct else calls.scratch((count,), FLOAT)
+    calls.call(kernels.audio_signal.scaled, samples, *kernels.audio_signal.scaling(stored), sound)
+    if mono and channels > 1:
+        mixed = out if target == rate else calls.scratch((frames,), FLOAT)
+        calls.call(kernels.audio_signal.mix, sound.reshaped(frames, channels), mixed)
+        sound = mixed
+    if target != rate:
+        filtered, settings = kernels.audio_resample.filtering(factor, args.quality, args.antialias)
+        calls.call(filtered, sound, out.flat, 1, 0, length, *settings)
+    calls.give(1, np.array(target, FLOAT))
 
 
 @audio.check

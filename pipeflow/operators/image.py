@@ -13,6 +13,7 @@ from pipeflow.declare import (
     DType,
     Floats,
     Ints,
+    KernelCalls,
     Layout,
     Out,
     Role,
@@ -172,6 +173,19 @@ def _normalize_batch(data: list[np.ndarray], args: Any, layout: str) -> list[np.
 @normalize.traits
 def _(args: Any) -> Traits:
     return Traits("batch" if args.batch else "sample")
+
+
+@normalize.calls
+def _(calls: KernelCalls) -> None:
+    data, args = calls.input, calls.args
+    calls.require(args.mean is None and args.stddev is None and data.dtype == args.dtype == FLOAT and data.size > 0)
+    axes = sorted(axes_of(calls.layouts[0], len(data.extents), args.axes, args.axis_names))
+    kept = len(data.extents) - len(axes)
+    calls.require(axes == list(range(kept, len(data.extents))))
+    rows = math.prod(data.extents[:kept]), math.prod(data.extents[kept:])
+    out = calls.output(data.extents, FLOAT)
+    options = args.ddof, float(args.epsilon), float(args.scale), float(args.shift)
+    calls.call(kernels.rows.normalize_rows, data.reshaped(*rows), out.reshaped(*rows), *options)
 
 
 @normalize.infer

@@ -255,7 +255,7 @@ def test_the_size_of_the_result_is_known_before_anything_is_decoded(monkeypatch)
     data, frames = encoded(sound(30_000, 2), "FLAC", "PCM_16"), 30_000
     stored = frames * 2 * 2
     assert fn.decoders.audio(data, dtype=types.INT16, max_bytes=stored)[0].nbytes == stored
-    monkeypatch.setattr(audio_flac, "_decode", None)
+    monkeypatch.setattr(audio_flac, "decode_frames", None)
     with pytest.raises(BadData, match=f"{frames} samples of 8 bytes are more than max_bytes={2 * stored - 1}; raise"):
         fn.decoders.audio(data, max_bytes=2 * stored - 1)
 

@@ -139,7 +139,7 @@ def test_damage_behind_valid_checksums_stays_inside_memory_fuzz(mutants):
     rng = np.random.default_rng(7)
     data = encoded(rng.normal(size=(4096, 2)) * 0.1)
     begin = kernels.audio_flac._after_metadata(data)
-    tables = kernels.audio_flac._CHECKSUMS
+    tables = kernels.audio_flac.CHECKSUMS
     for _ in range(mutants * 5):
         broken = data.copy()
         places = rng.integers(begin + 6, begin + 400, rng.integers(1, 20))

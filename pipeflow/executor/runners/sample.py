@@ -18,6 +18,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.runners.chain import Chain
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
@@ -32,6 +33,7 @@ class SampleStage(StageRunner):
     """A chain of steps that runs from beginning to end for one sample after another."""
 
     TARGET_SECONDS = 2e-3  # a chunk of samples is worth at least this much work: claiming one costs about 10 us
+    CHAIN_SECONDS = 8e-3  # of a chunk for a chain, which begins with 50 us of Python
     per_sample = True
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
@@ -68,6 +70,8 @@ class SampleStage(StageRunner):
             step.streams = (
                 step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
             )
+        # A chain needs all samples of a chunk at once: not with strands, or with steps whose samples may be kept.
+        self.chain = None if len(self.parts) > 1 or keeping else Chain.of(plan, self.steps)
         self.slots = len(plan.slots)
         self.pool = surroundings.pool
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
@@ -86,7 +90,8 @@ class SampleStage(StageRunner):
             return 1
         if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:
             return 1
-        worth = int(self.TARGET_SECONDS / self._seconds_per_sample) + 1
+        target = self.TARGET_SECONDS if self.chain is None else self.CHAIN_SECONDS
+        worth = int(target / self._seconds_per_sample) + 1
         return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
 
     def reserve(self, batch_size: int, batches: int) -> None:
@@ -131,27 +136,18 @@ class SampleStage(StageRunner):
         members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in steps]
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members]
-        for sample in range(begin, end):
+        if self.chain is not None:
+            self._run_chained(self.chain, batch, range(begin, end), arena, members, laps)
+        for sample in range(begin, end) if self.chain is None else ():
             if sample in batch.absent or (alone and sample in batch.failures):
                 continue  # each strand runs even if another one fails, so that the result is always the same
             chosen: Sequence[Any] = members
+            clocks = laps
             if needed is not None:
                 numbers = needed.numbers(batch, sample, row, members)
                 chosen = [members[number] for number in numbers]
-                if laps is not None:
-                    self._run_measured(batch, sample, row, chosen, [laps[number] for number in numbers])
-                    continue
-            if laps is not None:
-                self._run_measured(batch, sample, row, members, laps)
-                continue
-            for step, mask, place in chosen:
-                if mask is not None and not mask[sample]:
-                    continue
-                try:
-                    step.run(batch, sample, row, place)
-                except Exception as error:
-                    if not self._stood_in(error, batch, step, sample, row, place):
-                        break
+                clocks = laps and [laps[number] for number in numbers]
+            self._run_steps(batch, sample, row, chosen, clocks)
         if laps is not None:
             with self._lock:
                 for step, lap in zip(steps, laps):
@@ -164,6 +160,46 @@ class SampleStage(StageRunner):
         if not alone and taken > slower:
             slower = taken  # one waiting strand is enough
         self._seconds_per_sample = slower if known else taken
+
+    def _run_chained(
+        self,
+        chain: Chain,
+        batch: BatchRun,
+        samples: Sequence[int],
+        arena: Arena,
+        members: Sequence[Any],
+        laps: Sequence[Clock] | None,
+    ) -> None:
+        """The samples of a chunk: the steps before the chain for all, then the chain, then the rest sample by sample."""
+
+        def part(sample: int, begin: int, end: int) -> None:
+            self._run_steps(batch, sample, rows[sample], members[begin:end], laps and laps[begin:end])
+
+        rows: dict[int, list[Any]] = {}
+        for sample in samples:
+            if sample not in batch.absent and sample not in batch.failures:
+                rows[sample] = [None] * self.slots
+                part(sample, 0, chain.begin)
+        rows = {sample: row for sample, row in rows.items() if sample not in batch.failures}
+        done = chain.run(batch, rows, arena, self.pool, laps and laps[chain.begin : chain.end])
+        for sample in rows:
+            part(sample, chain.end if sample in done else chain.begin, len(members))
+
+    def _run_steps(
+        self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], laps: Sequence[Clock] | None
+    ) -> None:
+        """One sample through some steps."""
+        if laps is not None:
+            self._run_measured(batch, sample, row, members, laps)
+            return
+        for step, mask, place in members:
+            if mask is not None and not mask[sample]:
+                continue
+            try:
+                step.run(batch, sample, row, place)
+            except Exception as error:
+                if not self._stood_in(error, batch, step, sample, row, place):
+                    break
 
     def _run_measured(
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], clocks: Sequence[Clock]

@@ -217,7 +217,7 @@ def _checksum_tables() -> NDArray[np.int64]:
     return tables.reshape(-1)
 
 
-_CHECKSUMS = _checksum_tables()
+CHECKSUMS = _checksum_tables()
 
 
 @kernel
@@ -284,7 +284,7 @@ def _frame_header(data, position, end, bits, channels):
 
 
 @kernel
-def _decode(data, position, left, channels, bits, blocks, out, up, tables):
+def decode_frames(data, position, left, channels, bits, blocks, out, up, tables):
     """Decodes frames into ``out`` (interleaved), moved up by ``up`` bits, as long as they fit into it.
 
     Returns (position after them, number of samples); the position is -1 if anything is wrong. ``left`` is the number of
@@ -393,7 +393,7 @@ def _samples(
     while True:
         out = np.empty(room * channels, dtype)
         left = total - done if total else -1
-        position, count = _decode(padded, position, left, channels, bits, blocks, out, up, _CHECKSUMS)
+        position, count = decode_frames(padded, position, left, channels, bits, blocks, out, up, CHECKSUMS)
         if position < 0:
             return None
         pieces.append(out[: count * channels])

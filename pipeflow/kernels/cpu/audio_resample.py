@@ -9,10 +9,12 @@ Then 16 stretches of the signal are filtered at once, one in each lane of the ve
 the two nearest of the tabulated phases, output by output.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +93,7 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
 
 
 @kernel(fastmath=False)
-def _stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
+def stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
     """Filters LANES stretches at a time: each of ``repeats`` periods, the next beginning where the last ends."""
     inputs, outputs = denominator * repeats, numerator * repeats
     tile = np.empty((inputs + taps + LANES) * LANES, np.float32)
@@ -122,7 +124,7 @@ def _stretches(signal, out, channels, channel, length, numerator, denominator, r
 
 
 @kernel(fastmath=False)
-def _blended(signal, out, channels, channel, length, scale, phases, table, row, taps):
+def blended(signal, out, channels, channel, length, scale, phases, table, row, taps):
     middle = taps // 2 - 1
     stage = np.zeros(row, np.float32)
     for i in range(length):
@@ -149,28 +151,20 @@ def resample(
     if not signal.size or not out.size:
         out[...] = 0
         return
-    chosen = design(scale, quality, antialias)
+    filtered, options = filtering(scale, quality, antialias)
     channels = 1 if signal.ndim == 1 else signal.shape[1]
     flat, length = out.reshape(-1), len(out)
     for channel in range(channels):
         one = np.ascontiguousarray(signal if signal.ndim == 1 else signal[:, channel]).view()
         one.flags.writeable = False  # Numba compiles once more for an array of the other kind
-        if chosen.numerator:
-            repeats = max(-(-STRETCH // chosen.numerator), -(-chosen.taps // (2 * chosen.denominator)))
-            _stretches(
-                one,
-                flat,
-                channels,
-                channel,
-                length,
-                chosen.numerator,
-                chosen.denominator,
-                repeats,
-                chosen.table,
-                chosen.row,
-                chosen.taps,
-            )
-        else:
-            _blended(
-                one, flat, channels, channel, length, float(scale), chosen.phases, chosen.table, chosen.row, chosen.taps
-            )
+        filtered(one, flat, channels, channel, length, *options)
+
+
+@lru_cache(maxsize=32)
+def filtering(scale: Fraction | float, quality: float, antialias: bool) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """The kernel for a ratio, called with (signal, result, channels, channel, length of the result), and its other arguments."""
+    chosen = design(scale, quality, antialias)
+    if not chosen.numerator:
+        return blended, (float(scale), chosen.phases, chosen.table, chosen.row, chosen.taps)
+    repeats = max(-(-STRETCH // chosen.numerator), -(-chosen.taps // (2 * chosen.denominator)))
+    return stretches, (chosen.numerator, chosen.denominator, repeats, chosen.table, chosen.row, chosen.taps)

@@ -51,9 +51,15 @@ def saturate(values: NDArray, out: NDArray) -> None:
 
 
 @kernel(fastmath=False)
-def _scaled(stored, factor, silence, out):
+def scaled(stored, factor, silence, out):
+    """Integers as a file stores them to float32."""
     for i in range(stored.size):
         out[i] = np.float32(stored[i]) * factor - silence
+
+
+def scaling(dtype: np.dtype) -> tuple[np.float32, np.float32]:
+    """The factor of integers of a file, and the value of silence."""
+    return np.float32(1 / (1 << (8 * dtype.itemsize - 1))), np.float32(dtype.kind == "u")
 
 
 def decoded(stored: NDArray, out: Floats) -> None:
@@ -61,8 +67,7 @@ def decoded(stored: NDArray, out: Floats) -> None:
     if stored.dtype.kind == "f":
         out[...] = stored
         return
-    factor = np.float32(1 / (1 << (8 * stored.dtype.itemsize - 1)))
-    _scaled(stored.reshape(-1), factor, np.float32(stored.dtype.kind == "u"), out.reshape(-1))
+    scaled(stored.reshape(-1), *scaling(stored.dtype), out.reshape(-1))
 
 
 def shifted(stored: NDArray, out: NDArray) -> None:
@@ -75,7 +80,8 @@ def shifted(stored: NDArray, out: NDArray) -> None:
 
 
 @kernel(fastmath=False)
-def _mix(samples, out):
+def mix(samples, out):
+    """The mean of the channels."""
     channels = samples.shape[1]
     factor = np.float32(1 / channels)
     for i in range(samples.shape[0]):
@@ -90,8 +96,12 @@ def downmix(samples: Floats) -> Floats:
     if samples.shape[1] == 1:
         return samples.reshape(-1)
     mixed = np.empty(len(samples), np.float32)
-    _mix(samples, mixed)
+    mix(samples, mixed)
     return mixed
+
+
+# The number of the value that is before the first one, by the border; -1 for zero.
+FIRST = {"clamp": 0, "reflect": 1, "zero": -1}
 
 
 @kernel(fastmath=False)
@@ -104,8 +114,9 @@ def _preemphasis(signal, coefficient, before, out):
 
 
 @kernel(fastmath=False)
-def _preemphasis_mono(signal, coefficient, before, out):
-    out[0] = signal[0] - coefficient * before
+def preemphasis_mono(signal, coefficient, first, out):
+    """The filter on one channel; ``first`` is the number of the value before the first one, -1 for zero."""
+    out[0] = signal[0] - coefficient * (signal[min(first, signal.size - 1)] if first >= 0 else np.float32(0))
     for i in range(1, signal.size):
         out[i] = signal[i] - coefficient * signal[i - 1]
 
@@ -114,12 +125,11 @@ def preemphasis(signal: Floats, out: Floats, coefficient: float, border: str) ->
     """y[t] = x[t] - coefficient * x[t - 1], time along the first axis; ``border`` says what x[-1] is."""
     if not signal.size:
         return
-    before = {"clamp": signal[0], "reflect": signal[min(1, len(signal) - 1)], "zero": np.zeros_like(signal[0])}
     factor = np.float32(coefficient)
     if signal.size == len(signal):
-        flat = np.ascontiguousarray(signal).reshape(-1)
-        _preemphasis_mono(flat, factor, np.float32(before[border].item()), out.reshape(-1))
+        preemphasis_mono(np.ascontiguousarray(signal).reshape(-1), factor, FIRST[border], out.reshape(-1))
     else:
+        before = {"clamp": signal[0], "reflect": signal[min(1, len(signal) - 1)], "zero": np.zeros_like(signal[0])}
         wide = np.ascontiguousarray(signal).reshape(len(signal), -1)
         first = np.ascontiguousarray(before[border], np.float32).reshape(-1)
         _preemphasis(wide, factor, first, out.reshape(len(signal), -1))

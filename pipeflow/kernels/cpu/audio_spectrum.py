@@ -184,7 +184,7 @@ def _split_block(real, imaginary, split, target, offset, stride, magnitude):
 
 
 @kernel(fastmath=False)
-def _spectrogram(signal, out, time_major, offset, step, reflect, magnitude, window, places, radices, twiddles, split):
+def frames_of(signal, out, time_major, offset, step, reflect, magnitude, window, places, radices, twiddles, split):
     half = places.size
     bins = half + 1
     frames = out.shape[0] if time_major else out.shape[1]
@@ -230,7 +230,7 @@ def spectrogram(
     time_major: bool = False,
 ) -> None:
     """Writes the spectrogram of a one-dimensional signal into ``out``: bins by frames, or where ``time_major`` turned."""
-    tables = transform(nfft)
+    tables = frame_tables(nfft, window)
     offset = -(len(window) // 2) if center else 0
     reflect = center and reflect
     if tables is None:
@@ -238,20 +238,15 @@ def spectrogram(
         result = _by_library(signal, frames, nfft, window, window_step, offset, reflect, power)
         out[...] = result if time_major else result.T
         return
-    _spectrogram(
-        signal,
-        out,
-        time_major,
-        offset,
-        window_step,
-        reflect,
-        power == 1,
-        _window_table(window, 0.5),
-        tables.places,
-        tables.radices,
-        tables.twiddles,
-        tables.split,
-    )
+    frames_of(signal, out, time_major, offset, window_step, reflect, power == 1, *tables)
+
+
+def frame_tables(nfft: int, window: tuple[float, ...]) -> "tuple[NDArray, ...] | None":
+    """The tables by which ``frames_of`` computes a transform; None for sizes that it does not compute."""
+    tables = transform(nfft)
+    if tables is None:
+        return None
+    return _window_table(window, 0.5), tables.places, tables.radices, tables.twiddles, tables.split
 
 
 def _by_library(
@@ -331,7 +326,7 @@ def mel_bands(
 
 
 @kernel(fastmath=False)
-def _apply_bands(spectrum, out, first, count, start, weights):
+def weigh(spectrum, out, first, count, start, weights):
     """Weights the middle axis of (outer, bins, inner) into (outer, bands, inner)."""
     inner = spectrum.shape[2]
     bins, bands = spectrum.shape[1], out.shape[1]
@@ -360,7 +355,7 @@ def _apply_bands(spectrum, out, first, count, start, weights):
 
 
 @kernel(fastmath=False)
-def _apply_bands_last(spectrum, out, first, count, start, weights):
+def weigh_last(spectrum, out, first, count, start, weights):
     """Weights the last axis of (frames, bins): LANES frames at a time are turned, weighted and turned back."""
     frames, bins = spectrum.shape
     bands = out.shape[1]
@@ -385,9 +380,9 @@ def apply_bands(spectrum: Floats, out: Floats, bands: Bands, axis: int) -> None:
     tables = bands.first, bands.count, bands.start, bands.weights
     contiguous = np.ascontiguousarray(spectrum)
     if inner == 1:
-        _apply_bands_last(contiguous.reshape(-1, bins), out.reshape(-1, out.shape[axis]), *tables)
+        weigh_last(contiguous.reshape(-1, bins), out.reshape(-1, out.shape[axis]), *tables)
     else:
-        _apply_bands(contiguous.reshape(-1, bins, inner), out.reshape(-1, out.shape[axis], inner), *tables)
+        weigh(contiguous.reshape(-1, bins, inner), out.reshape(-1, out.shape[axis], inner), *tables)
 
 
 def _log2_coefficients() -> tuple[np.float32, ...]:
@@ -403,8 +398,30 @@ _INFINITY = np.float32(np.inf)
 _HALF_ROOT_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))
 
 
+_WIDTH = 64  # values that are compared side by side
+
+
 @kernel(fastmath=False)
-def _decibels(values, out, factor, reference, cutoff):
+def _largest(values):
+    """The largest value that is a number, -inf if there is none; the order of the comparisons makes no difference."""
+    lanes = np.full(_WIDTH, -np.inf, np.float32)
+    whole = values.size - values.size % _WIDTH
+    for i in range(0, whole, _WIDTH):
+        for k in range(_WIDTH):
+            value = values[i + k]
+            lanes[k] = value if value > lanes[k] else lanes[k]
+    largest = np.float32(-np.inf)
+    for value in lanes:
+        largest = value if value > largest else largest
+    for value in values[whole:]:
+        largest = value if value > largest else largest
+    return largest
+
+
+@kernel(fastmath=False)
+def decibels(values, out, factor, reference, cutoff):
+    """Decibels of a reference; if that is negative, of the largest value."""
+    reference = reference if reference >= 0 else _largest(values)
     for i in range(values.size):
         ratio = values[i] / reference
         # The test is written so that NaN and numbers that are not positive fail it.
@@ -415,9 +432,9 @@ def _decibels(values, out, factor, reference, cutoff):
         x = float_of(bits - (exponent << np.int32(23))) - np.float32(1)
         tail = _C5 + x * (_C6 + x * (_C7 + x * (_C8 + x * _C9)))
         logarithm = np.float32(exponent) + x * (_C0 + x * (_C1 + x * (_C2 + x * (_C3 + x * (_C4 + x * tail)))))
-        decibels = factor * logarithm
-        decibels = decibels if audible and decibels > cutoff else cutoff
-        out[i] = decibels if value < _INFINITY else _INFINITY
+        result = factor * logarithm
+        result = result if audible and result > cutoff else cutoff
+        out[i] = result if value < _INFINITY else _INFINITY
 
 
 def to_decibels(values: Floats, out: Floats, *, multiplier: float, reference: float, cutoff_db: float) -> None:
@@ -425,9 +442,13 @@ def to_decibels(values: Floats, out: Floats, *, multiplier: float, reference: fl
     flat = np.ascontiguousarray(values).reshape(-1)
     if not flat.size:
         return
-    level = np.float32(reference) if reference > 0 else np.fmax.reduce(flat)
-    factor = np.float32(multiplier * np.log10(2))
-    _decibels(flat, out.reshape(-1), factor, level, np.float32(cutoff_db))
+    decibels(flat, out.reshape(-1), *scale_of_decibels(multiplier, reference, cutoff_db))
+
+
+def scale_of_decibels(multiplier: float, reference: float, cutoff_db: float) -> tuple[np.float32, ...]:
+    """Factor of the binary logarithm, reference and lowest value, as ``decibels`` gets them."""
+    level = reference if reference > 0 else -1.0
+    return np.float32(multiplier * np.log10(2)), np.float32(level), np.float32(cutoff_db)
 
 
 @lru_cache(maxsize=64)

@@ -4,8 +4,9 @@ Only uncompressed samples are read here. ``parse`` returns None for all other fi
 support, and raises BrokenAudio for a wav file that is damaged or incomplete.
 """
 
+from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,12 @@ def believable(announced: int, size: int) -> bool:
     If not, the file is read piece by piece, so that a header cannot cause the allocation of memory that its file does
     not fill.
     """
-    return announced <= max(64 * size, 1 << 24)
+    return announced <= believable_bytes(size, max)
+
+
+def believable_bytes(size: Any, largest: Callable[[Any, Any], Any]) -> Any:
+    """The most bytes of sound for which memory may be allocated at once."""
+    return largest(64 * size, 1 << 24)
 
 
 def check_size(frames: int, frame: int, limit: int) -> None:

@@ -20,7 +20,7 @@ def _sum(row, mean, squared):
 
 
 @kernel(fastmath=False)
-def _normalize(data, out, ddof, epsilon, scale, shift):
+def normalize_rows(data, out, ddof, epsilon, scale, shift):
     count = data.shape[1]
     for i in range(data.shape[0]):
         mean = _sum(data[i], 0.0, False) / count
@@ -35,4 +35,4 @@ def normalize(
     data: NDArray[np.float32], out: NDArray[np.float32], *, ddof: int, epsilon: float, scale: float, shift: float
 ) -> None:
     """scale * (x - mean) / deviation + shift for each row of (rows, values); shift where the deviation is 0."""
-    _normalize(data, out, ddof, float(epsilon), float(scale), float(shift))
+    normalize_rows(data, out, ddof, float(epsilon), float(scale), float(shift))

@@ -1,0 +1,208 @@
+"""The work of an operator on a sample as calls of compiled kernels, which can be made without the interpreter.
+
+``@spectrogram.calls`` declares ``(calls) -> None``. The function asks for the memory of the outputs and adds the calls of
+kernels, as the body makes them. It runs only once for many samples: extents and other numbers of a sample are ``Number``,
+and what is computed from them is recorded in a ``Trace``. Compiled code repeats it for other samples. A Number that
+decides an ``if``, or that is used as a Python integer, is *fixed*: the record is for samples in which it is the same.
+
+A trace describes samples without errors. Where a sample has one, or where its case is rare, the function raises NoTable,
+or requires a condition that is False for that sample; then the body computes it. So the body is the only place that
+reports errors, and the reference for the tests.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeflow.declare.parameters import Args
+from pipeflow.declare.tables import require
+
+
+class Trace(Protocol):
+    """The record of the work on samples."""
+
+    def computed(self, operation: str, one: Any, other: Any, value: int | None) -> "Number":
+        """A number that an operation computes of two others; ``value`` is its value for the first sample, if known."""
+        ...
+
+    def check(self, condition: "Number", fixed: bool) -> None:
+        """Ends the work on samples for which this is 0; another record may describe them if a Number is ``fixed``."""
+        ...
+
+    def memory(self, nbytes: Any) -> "Number":
+        """The address of memory that lasts until the next sample."""
+        ...
+
+    def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence["Number"]:
+        """Adds a call of a kernel, which is made at once for the first sample if ``now``; its results."""
+        ...
+
+
+_OPERATIONS: dict[str, Callable[[int, int], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "max": max,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+class Number:
+    """An integer that may differ from sample to sample. ``value`` is that of the first sample, None if it is not computed yet."""
+
+    __slots__ = ("register", "trace", "value")
+    __hash__ = None  # type: ignore[assignment]  # equal is a condition, not a fact
+
+    def __init__(self, trace: Trace, register: int, value: int | None) -> None:
+        self.trace = trace
+        self.register = register
+        self.value = value
+
+    def __add__(self, other: Any) -> "Number":
+        return _computed("+", self, other)
+
+    def __radd__(self, other: Any) -> "Number":
+        return _computed("+", other, self)
+
+    def __sub__(self, other: Any) -> "Number":
+        return _computed("-", self, other)
+
+    def __mul__(self, other: Any) -> "Number":
+        return _computed("*", self, other)
+
+    def __rmul__(self, other: Any) -> "Number":
+        return _computed("*", other, self)
+
+    def __floordiv__(self, other: Any) -> "Number":
+        return _computed("//", self, other)
+
+    def __eq__(self, other: Any) -> "Number":  # type: ignore[override]
+        return _computed("==", self, other)
+
+    def __ne__(self, other: Any) -> "Number":  # type: ignore[override]
+        return _computed("!=", self, other)
+
+    def __lt__(self, other: Any) -> "Number":
+        return _computed("<", self, other)
+
+    def __le__(self, other: Any) -> "Number":
+        return _computed("<=", self, other)
+
+    def __gt__(self, other: Any) -> "Number":
+        return _computed("<", other, self)
+
+    def __ge__(self, other: Any) -> "Number":
+        return _computed("<=", other, self)
+
+    def __bool__(self) -> bool:
+        return bool(operator.index(self))
+
+    def __index__(self) -> int:
+        assert self.value is not None, "a result that is not known yet decides nothing"
+        self.trace.check(_computed("==", self, self.value), fixed=True)
+        return self.value
+
+
+def _computed(operation: str, one: Any, other: Any) -> Number:
+    if operation == "*":
+        if type(one) is int and one == 1:
+            return other
+        if type(other) is int and other == 1:
+            return one
+    first, second = (x.value if isinstance(x, Number) else x for x in (one, other))
+    known = None if first is None or second is None else int(_OPERATIONS[operation](first, second))
+    trace = one.trace if isinstance(one, Number) else other.trace
+    return trace.computed(operation, one, other, known)
+
+
+def largest(one: Any, other: Any) -> Any:
+    """The larger one of two numbers."""
+    if isinstance(one, Number) or isinstance(other, Number):
+        return _computed("max", one, other)
+    return max(one, other)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A C-contiguous array of the sample."""
+
+    address: Any
+    extents: tuple[Any, ...]
+    dtype: np.dtype
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return prod(self.extents)
+
+    def reshaped(self, *extents: Any) -> "Memory":
+        """The same memory with other extents."""
+        return Memory(self.address, extents, self.dtype)
+
+    @property
+    def flat(self) -> "Memory":
+        """The same memory with one axis."""
+        return self if len(self.extents) == 1 else self.reshaped(self.size)
+
+
+class KernelCalls:
+    """The work of an operator on a sample, as its ``calls`` function declares it."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        place: Callable[[int, tuple[Any, ...], np.dtype], Memory],
+        inputs: Sequence[Memory],
+        layouts: Sequence[str],
+        args: Args,
+    ) -> None:
+        self._trace = trace
+        self._place = place
+        self.inputs = inputs
+        self.layouts = layouts
+        self.args = args  # all are constants
+        self.outputs: dict[int, Memory] = {}
+        self.constants: dict[int, np.ndarray] = {}
+
+    @property
+    def input(self) -> Memory:
+        """The first input."""
+        return self.inputs[0]
+
+    def require(self, condition: Any) -> None:
+        """The calls describe only samples for which this is true."""
+        if isinstance(condition, Number):
+            if condition.value is not None:
+                require(condition.value)
+            self._trace.check(condition, fixed=False)
+        else:
+            require(condition)
+
+    def output(self, extents: tuple[Any, ...], dtype: np.dtype, number: int = 0) -> Memory:
+        """The memory of an output."""
+        memory = self.outputs[number] = self._place(number, extents, dtype)
+        return memory
+
+    def give(self, number: int, value: np.ndarray) -> None:
+        """Gives an output that is the same for all samples of this record."""
+        self.constants[number] = value
+
+    def scratch(self, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
+        """Memory for what one call makes for another."""
+        return Memory(self._trace.memory(prod(extents) * dtype.itemsize), extents, dtype)
+
+    def call(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
+        """Adds a call of a compiled kernel with Memory, Numbers and constants; returns its results."""
+        return self._trace.call(kernel, arguments, now=False)
+
+    def read(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
+        """The same for a kernel whose results are needed to declare the rest, such as the fields of a header."""
+        return self._trace.call(kernel, arguments, now=True)

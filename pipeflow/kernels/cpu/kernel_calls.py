@@ -1,0 +1,307 @@
+"""Programs of kernel calls: compiled code runs them for one sample after another, without the interpreter.
+
+A program computes numbers of a sample (addresses, extents) in registers, finds memory, and calls kernels. The arguments of a
+call are in a record: address and extents of each array, and the numbers. An *entry* reads a record and calls the kernel, as its
+compiled form is in memory, so no kernel is compiled again. An entry is a few instructions, made without Numba's front end in some
+milliseconds; ``run`` is compiled once for all programs.
+"""
+
+import ctypes
+import time
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, dispatcher
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+from numba.np import arrayobj, numpy_support
+from numpy.typing import NDArray
+
+from pipeflow.kernels.cpu.jit import kernel
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+_ENTRY = ir.FunctionType(_INT32, [_INT64, _INT64])
+STOPPED = 1  # status of a row that ended with an exception of a kernel
+
+
+class Entry(NamedTuple):
+    """A kernel for arguments of certain types, ready to be called by rows."""
+
+    function: int  # address of the compiled kernel
+    address: int  # of the function that reads a row and calls the kernel
+    row: (
+        np.dtype
+    )  # array k: fields k and k_0, k_1, ... for address and extents; number k: field k; results: r0, r1, ...
+
+
+def array_type(dtype: np.dtype, axes: int) -> types.Array:
+    """The type of a contiguous array."""
+    return types.Array(numpy_support.from_dtype(dtype), axes, "C")
+
+
+def type_of(value: Any) -> types.Type:
+    """The type by which a kernel is compiled for a value."""
+    return numba.typeof(value)
+
+
+def entry_of(compiled: dispatcher.Dispatcher, arguments: tuple[types.Type, ...]) -> Entry:
+    """The entry of a kernel for these types. The kernel is compiled if no call has had such arguments before."""
+    wanted = _layout_of(arguments)
+    for signature, result in list(compiled.overloads.items()):
+        if _layout_of(signature) == wanted:
+            address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+            return Entry(address, *_entry(wanted, result.signature.return_type))
+    compiled.compile(wanted)
+    return entry_of(compiled, arguments)
+
+
+def _layout_of(arguments: tuple[types.Type, ...]) -> tuple[types.Type, ...]:
+    """The types without what makes no difference in memory: whether arrays may be written, and are aligned."""
+    return tuple(
+        types.Array(one.dtype, one.ndim, "C") if isinstance(one, types.Array) and one.layout == "C" else one
+        for one in arguments
+    )
+
+
+def offsets_of(row: np.dtype) -> dict[str, int]:
+    """The places of the fields of a record."""
+    assert row.fields is not None
+    return {name: field[1] for name, field in row.fields.items()}
+
+
+@cache
+@global_compiler_lock
+def _entry(arguments: tuple[types.Type, ...], result: types.Type) -> tuple[int, np.dtype]:
+    fields: list[tuple[str, Any]] = []
+    for number, one in enumerate(arguments):
+        if isinstance(one, types.Array):
+            fields += [(str(number), np.int64), *((f"{number}_{axis}", np.int64) for axis in range(one.ndim))]
+        else:
+            fields.append((str(number), numpy_support.as_dtype(one)))
+    results = tuple(result) if isinstance(result, types.BaseTuple) else () if result == types.none else (result,)
+    fields += [(f"r{number}", numpy_support.as_dtype(one)) for number, one in enumerate(results)]
+    row = np.dtype(fields, align=True)
+    return _build(arguments, result, results, row), row
+
+
+def _build(
+    arguments: tuple[types.Type, ...], result: types.Type, results: tuple[types.Type, ...], row: np.dtype
+) -> int:
+    context = cpu_target.target_context
+    library = context.codegen().create_library("pipeflow_entry")
+    library.enable_object_caching()  # nothing is kept: the entry needs no code of another library
+    module = library.create_ir_module("pipeflow_entry")
+    function = ir.Function(module, _ENTRY, f"pipeflow_entry_{next(_NUMBERS)}")
+    builder = ir.IRBuilder(function.append_basic_block())
+    kernel_address, row_address = function.args
+    offsets = offsets_of(row)
+
+    def place(name: str, kind: Any) -> Any:
+        offset = ir.Constant(_INT64, offsets[name])
+        return builder.inttoptr(builder.add(row_address, offset), kind.as_pointer())
+
+    def number(name: str) -> Any:
+        return builder.load(place(name, _INT64))
+
+    values = []
+    for position, one in enumerate(arguments):
+        name = str(position)
+        if not isinstance(one, types.Array):
+            stored = builder.load(place(name, context.get_data_type(one)))
+            values.append(context.data_model_manager[one].from_data(builder, stored))
+            continue
+        item = ir.Constant(_INT64, numpy_support.as_dtype(one.dtype).itemsize)
+        extents = [number(f"{name}_{axis}") for axis in range(one.ndim)]
+        strides: list[Any] = []
+        step = item
+        for extent in reversed(extents):
+            strides.insert(0, step)
+            step = builder.mul(step, extent)
+        array = arrayobj.make_array(one)(context, builder)
+        data = builder.inttoptr(number(name), array.data.type)
+        arrayobj.populate_array(array, data, extents, strides, item, meminfo=None)
+        values.append(array._getvalue())
+    convention = context.call_conv
+    callee = builder.inttoptr(kernel_address, convention.get_function_type(result, arguments).as_pointer())
+    status, returned = convention.call_function(builder, callee, result, arguments, values)
+    for position, one in enumerate(results):
+        value = builder.extract_value(returned, position) if isinstance(result, types.BaseTuple) else returned
+        stored = context.data_model_manager[one].as_data(builder, value)
+        builder.store(stored, place(f"r{position}", stored.type))
+    builder.ret(builder.select(status.is_error, ir.Constant(_INT32, STOPPED), ir.Constant(_INT32, 0)))
+    library.add_ir_module(module)
+    library.finalize()
+    _LIBRARIES.append(library)
+    return library.get_pointer_to_function(function.name)
+
+
+_LIBRARIES: list[Any] = []  # the code stays in memory as long as its library
+
+
+def _numbers() -> Any:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+_NUMBERS = _numbers()
+
+
+@intrinsic
+def _call(_typing: Any, address: Any, function: Any, row: Any) -> Any:
+    """Calls an entry."""
+    del address, function, row
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.call(builder.inttoptr(arguments[0], _ENTRY.as_pointer()), arguments[1:])
+
+    return types.int32(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _load(_typing: Any, address: Any) -> Any:
+    """The integer of 8 bytes at an address."""
+    del address
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _INT64.as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _store(_typing: Any, address: Any, value: Any) -> Any:
+    """Writes an integer of 8 bytes to an address."""
+    del address, value
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], _INT64.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def _now(_typing: Any, clock: Any, number: Any) -> Any:
+    """Nanoseconds, by the system's function at an address."""
+    del clock, number
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_INT32, [_INT32, _INT64.as_pointer()])
+        memory = cgutils.alloca_once(builder, _INT64, 2)
+        which = builder.trunc(arguments[1], _INT32)
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [which, memory])
+        seconds = builder.load(memory)
+        rest = builder.load(builder.gep(memory, [ir.Constant(_INT32, 1)]))
+        return builder.add(builder.mul(seconds, ir.Constant(_INT64, 1_000_000_000)), rest)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+OPERATIONS = ("+", "-", "*", "//", "max", "==", "!=", "<", "<=")
+ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL = range(13)
+UNDESCRIBED, REFUSED = 2, 3  # status of a sample: another program may describe it, or none does
+ALIGNMENT = 64
+
+
+@kernel
+def run(program, calls, moves, record, registers, begin, status, memory, results, clock, number, spent):
+    """Runs a program for samples from ``begin`` on; their numbers are the rows of ``registers``. A status of 0: it is done.
+
+    An instruction is (operation, target, source, source); that of CHECK has a status in place of the target. A call is
+    (address of the entry, address of the kernel, first move, last move, step). A move is (register, address in the record,
+    whether it is a result). ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of
+    all. Returns the first sample that has not run, because memory is too small, and the bytes that it needs of both.
+    ``spent`` counts the nanoseconds of each step.
+    """
+    placed = 0  # bytes of results
+    for row in range(begin, len(registers)):
+        held = registers[row]
+        used, found = 0, placed
+        status[row] = 0
+        for at in range(len(program)):
+            operation, target, one, other = program[at]
+            if operation == CALL:
+                entry, function, first, last, step = calls[target]
+                for move in range(first, last):
+                    source, address, back = moves[move]
+                    if not back:
+                        _store(address, held[source])
+                begun = _now(clock, number)
+                status[row] = _call(entry, function, record[target])
+                spent[step] += _now(clock, number) - begun
+                if status[row]:
+                    break
+                for move in range(first, last):
+                    source, address, back = moves[move]
+                    if back:
+                        held[source] = _load(address)
+            elif operation == CHECK:
+                if not held[one]:
+                    status[row] = target
+                    break
+            elif operation == MEMORY:
+                held[target] = memory[0] + used
+                used += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                if used > memory[1]:
+                    return row, used, 0
+            elif operation == RESULT:
+                held[target] = results[0] + found
+                found += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                if found > results[1]:
+                    return row, 0, found - placed
+            else:
+                a, b = held[one], held[other]
+                if operation == ADD:
+                    held[target] = a + b
+                elif operation == SUBTRACT:
+                    held[target] = a - b
+                elif operation == MULTIPLY:
+                    held[target] = a * b
+                elif operation == DIVIDE:
+                    held[target] = a // b if b else 0
+                elif operation == LARGER:
+                    held[target] = max(a, b)
+                elif operation == EQUAL:
+                    held[target] = a == b
+                elif operation == UNEQUAL:
+                    held[target] = a != b
+                elif operation == LESS:
+                    held[target] = a < b
+                else:
+                    held[target] = a <= b
+        if not status[row]:
+            placed = found
+    return len(registers), 0, 0
+
+
+@kernel
+def call(entry, function, record):
+    """Makes one call; its status."""
+    return _call(entry, function, record)
+
+
+@cache
+def clock() -> tuple[int, int] | None:
+    """The address of the system's clock and the number of the one that we read; None on a system without it."""
+    number = getattr(time, "CLOCK_MONOTONIC", None)
+    if number is None or ctypes.sizeof(ctypes.c_long) != 8:
+        return None
+    function = getattr(ctypes.CDLL(None), "clock_gettime", None)
+    return None if function is None else (ctypes.cast(function, ctypes.c_void_p).value or 0, number)
+
+
+def address_of(array: NDArray) -> int:
+    """The address of the first element of an array."""
+    return array.__array_interface__["data"][0]
+
+
+def aligned(memory: NDArray) -> int:
+    """The first address in memory that is a multiple of ALIGNMENT."""
+    return -(-address_of(memory) // ALIGNMENT) * ALIGNMENT
