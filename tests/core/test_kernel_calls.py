@@ -175,6 +175,11 @@ def test_other_operators_may_follow(ran):
     assert ran.done == 7
 
 
+def test_a_debug_run_gives_what_the_bodies_give():
+    """Each step is a chain by itself there, and every result can be looked at."""
+    assert_equal(through(log_mel, FILES[:7], debug=True), log_mel, FILES[:7])
+
+
 def test_memory_grows_with_the_samples(monkeypatch, ran):
     """Samples that need more memory than any before are run again with more; larger ones than the limit by the body."""
     samples = [file(np.resize(MONO, size)) for size in (50, 200_000, 60, 400_000, 70)]

@@ -39,10 +39,12 @@ class Chain:
     def __init__(self, plan: Plan, steps: Sequence[SampleStep], begin: int, end: int) -> None:
         self.begin, self.end = begin, end
         self.steps = steps[begin:end]
-        self.used = read_outside(plan, [step.step for step in self.steps])  # the slots that are used after the chain
-        made = {slot for step in self.steps for slot in step.step.outputs}
-        read = dict.fromkeys(slot for step in self.steps for slot in step.step.inputs if slot not in made)
-        self.inputs = tuple(read)
+        read = dict.fromkeys(slot for step in self.steps for slot in step.step.inputs)
+        storages = {slot: kind for step in self.steps for slot, kind in zip(step.step.outputs, step.storages)}
+        self.inputs = tuple(slot for slot in read if slot not in storages)
+        # The slots that are used after the chain. A debug run reads a slot that no step reads.
+        ends = {slot for slot, kind in storages.items() if kind != "arena" and slot not in read}
+        self.used = ends | read_outside(plan, [step.step for step in self.steps])
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
