@@ -5,7 +5,6 @@ where the operator has a meaning for them.
 """
 
 from collections.abc import Callable
-from fractions import Fraction
 from math import prod
 from operator import index
 from typing import Any, Literal
@@ -26,9 +25,9 @@ from pipeflow.declare import (
     Spec,
     default,
     operator,
-    parameters,
 )
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.rates import RATES, RESAMPLING, check_quality, factor_of, resampling_factor
 
 PAGE = """A signal is a sample of one axis, time, or of two, time by channels. Results are float32; integer signals are
 accepted where an operator has a meaning for them. [Sound](../audio.md) has examples of whole pipelines.
@@ -42,11 +41,6 @@ def as_float(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, np.float32)
 
 
-def check_quality(quality: Any) -> None:
-    if quality is not UNKNOWN and not 0 <= quality <= 100:
-        raise ValueError(f"quality must be from 0 to 100, got {quality}")
-
-
 def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
@@ -58,25 +52,9 @@ def _check_positive(name: str, value: Any) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Files
-
-
-RESAMPLING = parameters(
-    quality=(float, 50.0, "quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)"),
-    antialias=(bool, True, "remove frequencies that a lower rate cannot represent; False: keep them, as DALI does"),
-)
-
-
-# ----------------------------------------------------------------------------------------------------
 # Rates
 
 _RESAMPLED = "int8 uint8 int16 uint16 int32 uint32 float"
-RATES = parameters(
-    scale=(Arg[float], None, "factor of the length"),
-    in_rate=(Arg[float], None, "rate of the signal, together with out_rate"),
-    out_rate=(Arg[float], None, "rate of the result"),
-    out_length=(Arg[int], None, "length of the result"),
-)
 
 
 def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
@@ -102,32 +80,6 @@ def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
     kernels.audio_resample.resample(sound, direct, factor, quality=args.quality, antialias=args.antialias)
     kernels.audio_signal.store(direct, out)
     return out
-
-
-def resampling_factor(shape: tuple[int, ...], args: Any) -> Fraction | float:
-    """The factor for a signal of this shape."""
-    if len(shape) not in (1, 2):
-        raise ValueError(f"the signal must be time, or time by channels, got shape {shape}")
-    return factor_of(shape[0], args.scale, args.in_rate, args.out_rate, args.out_length)
-
-
-def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
-    """out_rate / in_rate, as exactly as it is known; ValueError if it is not valid."""
-    if out_length is not None:
-        if out_length < 0:
-            raise ValueError(f"out_length must not be negative, got {out_length}")
-        in_rate, out_rate = (length, out_length) if length and out_length else (1, 1)
-    elif scale is not None:
-        if scale <= 0:
-            raise ValueError(f"scale must be positive, got {scale}")
-        in_rate, out_rate = 1, scale
-    else:
-        for name, rate in (("in_rate", in_rate), ("out_rate", out_rate)):
-            if rate <= 0:
-                raise ValueError(f"{name} must be positive, got {rate}")
-    if out_rate / in_rate < kernels.audio_resample.SMALLEST:
-        raise ValueError(f"the factor {out_rate / in_rate:g} is too small: the lowest is 1/4096")
-    return kernels.audio_resample.quotient(out_rate, in_rate)
 
 
 def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:

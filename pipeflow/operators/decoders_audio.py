@@ -24,7 +24,8 @@ from pipeflow.declare import (
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import encoded as files
-from pipeflow.operators.audio import FLOAT, RESAMPLING, as_float, check_quality, factor_of
+from pipeflow.operators.audio import FLOAT, as_float
+from pipeflow.operators.rates import RESAMPLING, check_quality, factor_of
 
 PAGE = """Sound files become samples. [Sound](../audio.md) has examples of whole pipelines."""
 

@@ -11,7 +11,7 @@ from pipeflow.declare import OpDef
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import TYPE_CODES
-from pipeflow.operators import audio
+from pipeflow.operators import audio, rates
 from pipeflow.operators.on_gpu.color import launch_line
 from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_views
 from pipeflow.operators.on_gpu.reductions import (
@@ -141,7 +141,7 @@ def _(call: DeviceCall) -> None:
 def _resample(op: OpDef) -> None:
     @op.gpu_plan
     def _(item: Item) -> Fraction | float:
-        return audio.resampling_factor(item.input.shape, item.args)
+        return rates.resampling_factor(item.input.shape, item.args)
 
     @op.gpu
     def _(call: DeviceCall) -> None:
