@@ -35,7 +35,7 @@ def main() -> int:
     results = measure(__file__, SIDES, ["import"], {}, repetitions=5)
     net = {side: median(rows, lambda row: row["net"] * 1e3) for side, rows in results["import"].items()}
     table("Milliseconds, net of NumPy (median of 5 new processes)", ["side", "net"], list(net.items()))
-    targets = [Target("import pipeflow: ms net of NumPy", net["pipeflow"], 150.0)]
+    targets = [Target("import pipeflow: ms net of NumPy", net["pipeflow"], 120.0)]
     verdicts(targets)
     save("import_time", reading, results, targets)
     return 0
