@@ -2,13 +2,11 @@
 
 import itertools
 import operator
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pipeflow import fn, math, newaxis, pipeline_def, types
-from pipeflow.declare import UNKNOWN, Spec, registry
 
 NUMBERS = [
     np.uint8,
@@ -423,11 +421,3 @@ def test_the_name_of_a_new_axis_is_one_letter(name):
         newaxis(name)
     assert newaxis().name is None
     assert newaxis("F").name == "F"
-
-
-@pytest.mark.parametrize(("before", "after"), [(None, None), ("", ""), ("HWC", None)])
-def test_the_layout_of_an_index_into_data_without_a_known_shape(before, after):
-    """Data without names of axes has none afterwards; with names, or before it is known whether it has any, it is open."""
-    args = SimpleNamespace(plan=(("range", 0, 2, 1),))
-    found = registry["_subscript"].op.infer_hook((Spec(UNKNOWN, np.dtype(np.uint8), before).open(),), args)
-    assert (found.shape, found.dtype, found.layout) == (None, np.dtype(np.uint8), after)

@@ -1,5 +1,7 @@
 """How operators are declared: parameters, defaults, meanings, shared sets, and what a body gets."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -148,3 +150,11 @@ def test_a_number_that_a_body_returns_is_an_array():
     """As is one of a subclass of arrays."""
     made = Bound(find("_mean_as_a_number"), {}, 1)([np.arange(4.0)], [""], {}, None, None, "")
     assert [(type(x), x.dtype, x.item()) for x in made] == [(np.ndarray, np.float32, 1.5)]
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, None), ("", ""), ("HWC", None)])
+def test_the_layout_of_an_index_into_data_without_a_known_shape(before, after):
+    """Data without names of axes has none afterwards; with names, or before it is known whether it has any, it is open."""
+    args = SimpleNamespace(plan=(("range", 0, 2, 1),))
+    found = registry["_subscript"].infer_hook((Spec(None, np.dtype(np.uint8), before).open(),), args)
+    assert (found.shape, found.dtype, found.layout) == (None, np.dtype(np.uint8), after)

@@ -151,6 +151,13 @@ def test_batch_mode_several_outputs():
     assert first.as_array().tolist() == second.as_array().tolist() == [0, 1, 2, 3]
 
 
+def test_one_thing_in_a_list_is_no_batch():
+    """A number or a text in place of the samples is counted as one sample."""
+    for made in (5, "four"):
+        with pytest.raises((ValueError, TypeError), match="1 sample"):
+            run_function(lambda xs, made=made: [made], batch_processing=True)
+
+
 def test_a_function_that_takes_whole_arrays_gets_each_input_as_one():
     """Framework functions say by `stacked` how a batch becomes an array; it is called once an input, in their order."""
 

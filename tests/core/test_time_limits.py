@@ -6,6 +6,7 @@ The clock is the test's own: a call is late when the test says so, however busy 
 import contextlib
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -207,4 +208,7 @@ def test_a_caller_looks_again_after_the_shortest_limit():
 
     pipe = define()
     pipe.build()
-    assert pipe._compiled().watch.patience() == 200
+    watch = pipe._compiled().watch
+    assert watch.patience() == 200
+    watch.calls[0] = SimpleNamespace(left=lambda: 30.0)  # a call that runs has less time left
+    assert watch.patience() == 30

@@ -9,6 +9,7 @@ import pytest
 from pipeflow import fn, pipeline_def
 from pipeflow.compile import gradients as compiled
 from pipeflow.declare import Spec
+from pipeflow.declare.calls import BatchCall
 from pipeflow.operators import gradients
 
 BATCH = 6
@@ -313,3 +314,24 @@ def test_gradients_have_the_types_of_what_they_are_taken_by():
     """The results come first among the inputs, and what they are derived by after them."""
     specs = tuple(Spec((n,), np.dtype(np.float32), "") for n in range(3))
     assert gradients.gradients.infer_hook(specs, SimpleNamespace(sizes=(1, 2))) == specs[1:]
+
+
+def test_a_function_with_a_tape_gives_its_results_and_the_tapes(monkeypatch):
+    """One column for each output, and a last one of objects that go back."""
+
+    def define():
+        return fn.py_function(np.sin, [fn.external_source(vectors, batch=False)], [np.float64] * 2, framework="numpy")
+
+    declared = pipeline_def(define, batch_size=1, num_threads=1)().graph.nodes[-1].constants["Tout"]
+    fake = SimpleNamespace(
+        differentiate=lambda func, arrays, wanted: (func(*arrays), list),
+        to_tensor=lambda array: array,
+        is_tensor=lambda _: False,
+    )
+    monkeypatch.setattr(gradients, "framework", lambda _: fake)
+    args = SimpleNamespace(func=lambda x: (x + 1, x * 2), Tout=declared, framework="fake", wanted=(0,))
+    batch = BatchCall(2, lambda: None, [""], lambda nbytes: np.empty(nbytes, np.uint8))
+    first, second, tapes = gradients.taped_function.batch_hook(np.array([[1.0], [5.0]]), args=args, batch=batch)
+    assert np.asarray(first).tolist() == [[2], [6]]
+    assert np.asarray(second).tolist() == [[2], [10]]
+    assert [type(tape.item()) for tape in tapes] == [gradients.Tape] * 2

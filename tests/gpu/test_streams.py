@@ -1,5 +1,7 @@
 """Waits that should not be made, and streams of consumers that are gone, foreign or not named."""
 
+from types import SimpleNamespace
+
 import fake_device
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from fake_device import mirror
 
 from pipeflow import fn, pipeline_def
 from pipeflow.device.memory import DevicePool
+from pipeflow.device.tensors import TensorListGPU
 from pipeflow.operators.on_gpu.tensor_functions import aligned_for_xla
 
 IMAGES = [[np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(10 * b + k) for k in range(2)] for b in range(10)]
@@ -163,3 +166,43 @@ def test_closing_gives_memory_back(device):
     pipe.run()
     pipe._executor.close()
     assert device.closed == 1
+
+
+def test_events_of_a_block_are_used_again(device):
+    """A consumer's work is noted by an event that the block has already; a destroyed stream is waited for."""
+    pool, drained = DevicePool(device, 4), []
+    first, second = device.event(), device.event()
+    block = SimpleNamespace(spare=[first, second], consumed=[])
+    pool._consumed(block, device.computing.ptr)
+    assert (block.spare, block.consumed) == ([first], [second])
+    device.external = lambda handle: 1 / 0
+    device.drain_all = lambda: drained.append(True)
+    pool._consumed(block, 5)
+    assert (block.spare, block.consumed, drained) == ([first], [second], [True])
+
+
+def test_trimming_says_how_much_it_has_freed(device):
+    """Blocks that are in use stay."""
+    pool = DevicePool(device, 4)
+    leases = [pool.take(purpose, 100_000, device.computing) for purpose in ("one", "one", "other")]
+    sizes = [lease.block.nbytes for lease in leases]
+    assert pool.trim() == 0
+    del leases[1:]
+    assert pool.trim() == sum(sizes[1:])
+    assert pool.reserved == sizes[0]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_batch_of_a_pipeline_is_one_tensor_or_another_batch(device, size):
+    """A batch of one is a tensor too, and a batch is made of a batch without a copy, with a layout of its own."""
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    pipe = pipeline_def(
+        lambda: mirror(fn.external_source(lambda: [image + np.uint8(k) for k in range(size)], layout="HWC").gpu()),
+        batch_size=size, num_threads=1, device_id=0,
+    )()  # fmt: skip
+    (batch,) = pipe.run()
+    expected = np.stack([image + np.uint8(k) for k in range(size)])[:, :, ::-1]
+    np.testing.assert_array_equal(np.asarray(batch.as_tensor().as_cpu()), expected)
+    other = TensorListGPU(batch, layout="XYZ")
+    assert (other.layout(), batch.layout(), other.data_ptr()) == ("XYZ", "HWC", batch.data_ptr())
+    np.testing.assert_array_equal(other.as_cpu().as_array(), expected)

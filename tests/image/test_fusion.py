@@ -156,3 +156,17 @@ def test_the_operator_of_a_chain_is_found_by_its_name():
     assert {"size_0", "mean_1"} <= set(op.arguments)
     with pytest.raises(KeyError, match="no_such"):
         find("resize+no_such")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fused"), [("skip", "skip", True), ("skip", "replace", False), (9, 9, False)]
+)
+def test_only_links_with_the_same_rule_for_failures_are_fused(first, second, fused):
+    """A chain has one rule; a value is for the outputs of one link only."""
+
+    def define():
+        return fn.cast(fn.brightness(images(), on_error=first), dtype=types.FLOAT, on_error=second)
+
+    pipe = pipeline_def(define, batch_size=4, num_threads=1)()
+    pipe.build()
+    assert ("fn.brightness+cast(" in str(pipe.plan)) == fused

@@ -165,3 +165,14 @@ def test_what_is_refused(arguments, text):
     """With the item, or with what to give instead."""
     with pytest.raises(ValueError, match=text):
         loader(**arguments)
+
+
+@pytest.mark.parametrize(("size", "batches"), [(4, 2), (5, 2), (1, 0), (6, 3)])
+def test_only_the_last_batch_is_dropped_and_only_if_it_is_short(size, batches):
+    """Of two items each; the order is as given."""
+    buckets = Buckets([1] * size, size, batch_size=2, max_tokens=None, shuffle=False, drop_last=True)
+    made = buckets.of_epoch(0, 0)
+    assert [made.ends.tolist(), made.starts.tolist()] == [
+        list(range(2, 2 * batches + 1, 2)),
+        list(range(0, 2 * batches, 2)),
+    ]

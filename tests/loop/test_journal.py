@@ -10,6 +10,7 @@ import sys
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from loop import journal_jobs
@@ -479,3 +480,11 @@ def test_three_hundred_killed_jobs(programs, tmp_path):
         for shard in range(shards):
             check_log(folder / f"log{shard}", shard, shards)
     assert kills > 300
+
+
+def test_a_batch_that_is_done_does_not_come_again():
+    """Only the one that was handed out when the program ended did."""
+    journal, records = object.__new__(RunJournal), []
+    journal._file, journal.again = SimpleNamespace(done=records.append), True
+    journal.done([])
+    assert (journal.again, records) == (False, [[]])

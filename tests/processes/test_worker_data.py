@@ -9,10 +9,13 @@ import pytest
 
 from pipeflow.errors import Failed, InvalidState
 from pipeflow.executor.workers import segments
+from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.dispatcher import ExpectedResults, Kind
 from pipeflow.executor.workers.pool import WorkerPool
 from pipeflow.executor.workers.stage import ProcessStep
 from pipeflow.executor.workers.worker import _lay
+from pipeflow.operators.functions.results import Results
+from pipeflow.operators.functions.workers import BatchInWorker
 
 
 @pytest.fixture(scope="module")
@@ -378,3 +381,32 @@ def test_an_error_for_one_row_is_raised_where_the_row_is_made():
     )
     with pytest.raises(ValueError, match="this row"):
         ProcessStep._row_in_worker(step, SimpleNamespace(values=[]), 0)
+
+
+def test_a_function_of_whole_batches_in_a_worker():
+    """Rows come with their keys; the result is a list for each output."""
+    seen = []
+    call = BatchInWorker(
+        lambda xs, ys: seen.append((len(xs), len(ys))) or [x + y for x, y in zip(xs, ys)], Results(len, 1)
+    )
+    made = call([(7, np.float32(1), np.float32(2)), (8, np.float32(3), np.float32(4))])
+    assert seen == [(2, 2)]
+    assert [np.asarray(column).tolist() for column in made] == [[3, 7]]
+
+
+@pytest.mark.parametrize("at_once", [5, 1 << 20])
+def test_a_message_that_is_sent_in_parts_is_whole(at_once):
+    """A socket takes as many bytes as it has room for."""
+    sent = bytearray()
+
+    def send(data):
+        sent.extend(data[:at_once])
+        return min(at_once, len(data))
+
+    channel = Channel(SimpleNamespace(send=send, sendall=sent.extend))
+    channel.send(("a message", 12))
+    whole = bytes(sent)
+    channel.socket.send = lambda data: sent.extend(data) or len(data)
+    del sent[:]
+    channel.send(("a message", 12))
+    assert bytes(sent) == whole

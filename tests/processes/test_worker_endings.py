@@ -652,3 +652,53 @@ def test_where_a_function_hung_is_said_if_it_is_known(stack, where):
     assert isinstance(error, FunctionTimeout)
     assert where in str(error)
     assert bool(stack) == bool(getattr(error, "__notes__", None))
+
+
+def test_a_worker_that_only_closed_its_connection_is_killed():
+    """Else it would live on; without a chunk it is not replaced before there is work."""
+    killed = []
+    process = SimpleNamespace(
+        ended=lambda _: False, kill=lambda: killed.append("killed"), exit_status=lambda _: None, descriptor=None
+    )
+    lone = SimpleNamespace(
+        process=process,
+        channel=None,
+        jobs=[],
+        answered=False,
+        status=[0, 0],
+        running=lambda: (None, None),
+        close=lambda: None,
+    )
+    dispatcher = SimpleNamespace(
+        _selector=SimpleNamespace(unregister=lambda _: None),
+        workers=[lone],
+        closing=False,
+        _take_last_messages=lambda _: None,
+    )
+    Dispatcher._bury(dispatcher, 0, lone)
+    assert killed == ["killed"]
+    assert dispatcher.workers == [None]
+
+
+def test_the_fork_server_ends_with_its_last_user(monkeypatch):
+    """The next user starts another."""
+    closed = []
+    monkeypatch.setattr(zygote.SharedForkServer, "_server", SimpleNamespace(close=lambda: closed.append(1), alive=True))
+    monkeypatch.setattr(zygote.SharedForkServer, "_users", 2)
+    users = [object.__new__(zygote.SharedForkServer) for _ in range(2)]
+    for user in users:
+        user._open = True
+    users[0].close()
+    assert not closed
+    users[1].close()
+    users[1].close()
+    assert closed == [1]
+    assert zygote.SharedForkServer._server is None
+
+
+def test_an_interpreter_that_was_started_is_known_by_a_descriptor(monkeypatch):
+    """Where the system has such: its end is seen at once, and a signal reaches no other process."""
+    monkeypatch.setattr(zygote, "_interpreter", lambda *_: SimpleNamespace(pid=os.getpid()))
+    process = zygote.Spawner().launch(())
+    assert (process.descriptor is not None) == system.HAS_PIDFD
+    process.close()
