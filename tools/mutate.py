@@ -3,7 +3,8 @@
 A mutant is the package with one change of `mutations.py`. For each mutant the tests that run the changed line are run
 until one fails (`trials.py`). `--record` notes once which lines each test runs (`covered.py`). The results of all mutants
 are kept in build/mutate/results.jsonl, and a run that was stopped continues there. tools/mutants_reviewed.txt lists
-changes that make no difference to a user, each with its reason.
+changes that make no difference to a user, each with its reason. After a test was written, `--again --tests FILE` tries
+the survivors by the tests of this file alone, whose lines need not be recorded.
 """
 
 import argparse
@@ -58,9 +59,9 @@ def report(results: list[dict], reasons: dict[str, str]) -> str:
     return "\n".join(text)
 
 
-def work(number: int, left: list[tuple[Mutant, list[str]]], next_one, lines: Lines, most: float, file: Path) -> None:
+def work(number: int, left: list[tuple[Mutant, list[str]]], next_one, lines: Lines, options, file: Path) -> None:
     """One process: takes the next mutant until there is none."""
-    tree = Tree(number, lines, most)
+    tree = Tree(number, lines, options.most, not options.without_host)
     gc.collect()
     gc.freeze()  # so that forked processes need not copy what the collector would touch
     while True:
@@ -69,7 +70,7 @@ def work(number: int, left: list[tuple[Mutant, list[str]]], next_one, lines: Lin
         if place >= len(left):
             return
         mutant, passed = left[place]
-        result = tree.judge(mutant, passed)
+        result = tree.judge(mutant, passed, options.tests)
         with file.open("ab", buffering=0) as out:  # one call: lines of several processes are not mixed
             out.write(json.dumps(result).encode() + b"\n")
         change, seconds = f"{mutant.file}:{mutant.line} {mutant.what}", result["seconds"]
@@ -94,6 +95,11 @@ def main() -> int:
     parser.add_argument("--most", type=float, default=60, help="seconds for tests of one mutant that are not specific")
     parser.add_argument("--only", default="", help="paths below pipeflow/ that begin so")
     parser.add_argument("--again", action="store_true", help="try the survivors again, after tests were written")
+    parser.add_argument("--areas", default="", help="areas of the table, with commas between them; default: all")
+    parser.add_argument("--tests", action="append", default=[], help="a file or test that alone tries the survivors")
+    parser.add_argument(
+        "--without-host", action="store_true", help="leave out CUDA kernels: built by g++, each takes minutes"
+    )
     parser.add_argument("--report", action="store_true", help="only print what is known")
     options, rest = parser.parse_known_args()
     if options.record:
@@ -103,14 +109,16 @@ def main() -> int:
     mutants = choose(options.count, options.seed, options.only)
     if not options.report:
         reasons, lines = reviewed(), Lines()
-        left = [(x, known.get(x.key, {}).get("passed", [])) for x in mutants if x.key not in reasons
-                and (x.key not in known or (options.again and not known[x.key]["noticed"]))]  # fmt: skip
+        areas = {x.area for x in mutants if not options.areas or x.area in options.areas.split(",")}
+        areas -= {"CUDA"} if options.without_host else set()
+        left = [(x, known.get(x.key, {}).get("passed", [])) for x in mutants if x.area in areas and x.key not in reasons
+                and (options.again and not known[x.key]["noticed"] if x.key in known else not options.tests)]  # fmt: skip
         for name in HEAVY:  # imported once for all runs
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork")
         next_one = multiprocessing.get_context("fork").Value("i", 0)
-        jobs = [multiprocessing.get_context("fork").Process(target=work, args=(k, left, next_one, lines, options.most, file))
+        jobs = [multiprocessing.get_context("fork").Process(target=work, args=(k, left, next_one, lines, options, file))
                 for k in range(options.jobs)]  # fmt: skip
         for job in jobs:
             job.start()

@@ -12,18 +12,18 @@ import mmap
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
 from covered import WORK, Lines
 from mutations import ROOT, Mutant
+from trial_limits import Patience, end_session
 
 NVRTC = os.environ.get("PIPEFLOW_NVRTC_PYTHON", str(ROOT / ".venvs/nvrtc/bin/python"))
 KERNELS = ROOT / "pipeflow/kernels/cpu"
@@ -31,7 +31,6 @@ COPIED = ("pipeflow", "tests", "tools", "examples", "docs", "benchmarks", "READM
           "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile")  # fmt: skip
 # A mutant's first run: the number of test files, of tests of each, and the seconds of all; one run of the rest follows.
 FILES, EACH, FIRST = 4, 12, 3
-LEAST_MEMORY = 0.3
 # Tests with processes, threads and limits of time: on a busy machine they may fail by themselves.
 MAY_WAIT = re.compile(
     r"tests/(?:processes|loading|commands|gpu|fuzz)/|interrupt|limit|thread|watch|close|clos|kill|hang|wait|serial"
@@ -45,6 +44,10 @@ class Chosen:
     def __init__(self, tests: list[str], told: mmap.mmap, mutant: Mutant | None) -> None:
         self.place, self.told, self.mutant = {test: k for k, test in enumerate(tests)}, told, mutant
 
+    def at(self, nodeid: str) -> int | None:
+        """The place of a test among the chosen ones, or of its file; None for others."""
+        return self.place.get(nodeid, self.place.get(nodeid.partition("::")[0]))
+
     def tell(self, text: str) -> None:
         """Writes for the process outside; "!" marks a failure."""
         self.told[:] = text.encode()[: len(self.told)].ljust(len(self.told), b"\0")
@@ -56,11 +59,11 @@ class Chosen:
 
     def pytest_collection_modifyitems(self, items):
         """Only the chosen tests, in their order; those that hold for every operator are marked by the suite itself."""
-        items[:] = sorted((x for x in items if x.nodeid in self.place), key=lambda x: self.place[x.nodeid])
+        items[:] = sorted((x for x in items if self.at(x.nodeid) is not None), key=lambda x: self.at(x.nodeid))
 
     def pytest_runtest_logstart(self, nodeid):
         """A test begins."""
-        self.tell(f"{self.place[nodeid]}")
+        self.tell(f"{self.at(nodeid)}")
 
     def pytest_runtest_logreport(self, report):
         """A test has failed."""
@@ -71,56 +74,6 @@ class Chosen:
         """A test file cannot be imported."""
         if report.failed:
             self.tell(f"!{report.nodeid or 'collecting the tests'}")
-
-
-def memory_left() -> float:
-    """The share of the machine's memory that is available: a change may take all of it."""
-    known = dict(re.findall(r"(MemTotal|MemAvailable): +(\d+)", Path("/proc/meminfo").read_text()))
-    return int(known["MemAvailable"]) / int(known["MemTotal"])
-
-
-def session(leader: int) -> Iterator[tuple[int, float]]:
-    """The processes of a session and the processor time of each, in seconds."""
-    for process in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            if process.name.isdigit() and os.getsid(int(process.name)) == leader:
-                times = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
-                yield int(process.name), sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-
-
-def end_session(leader: int) -> None:
-    """Ends the processes of a session."""
-    for process, _ in session(leader):
-        with contextlib.suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-
-
-class Patience:
-    """Tells when a run has to be ended. Limits are in processor time, so that a busy machine ends none."""
-
-    def __init__(self, leader: int, compiling: float, patience: float) -> None:
-        self.leader, self.busy, self.idle = leader, 8 * compiling, 45 * patience
-        self.began = self.looked = self.moved = time.monotonic()
-        self.now, self.used, self.since = "", 0.0, 0.0
-
-    def young(self) -> bool:
-        """The run has just begun."""
-        return time.monotonic() - self.began < 5
-
-    def reason(self, now: str, expected: float) -> str:
-        """Why the run has to end; "" if it need not. ``now`` changes with each test."""
-        moment = time.monotonic()
-        if moment - self.looked < 1:
-            return ""
-        self.looked = moment
-        used = sum(seconds for _, seconds in session(self.leader))
-        if now != self.now:
-            self.now, self.since = now, used
-        if abs(used - self.used) > 0.02:
-            self.used, self.moved = used, moment
-        if used - self.since > self.busy + 20 * expected or moment - self.moved > self.idle + 20 * expected:
-            return "hangs"
-        return "takes all memory" if memory_left() < LEAST_MEMORY else ""
 
 
 def kernels_kept(mutant: Mutant) -> bool:
@@ -155,8 +108,8 @@ def keep_other_kernels(mutant: Mutant) -> None:
 class Tree:
     """A copy of the repository in which mutants are tried one after another."""
 
-    def __init__(self, number: int, lines: Lines, most: float) -> None:
-        self.root, self.lines, self.most = WORK / f"tree{number}", lines, most
+    def __init__(self, number: int, lines: Lines, most: float, host: bool = True) -> None:
+        self.root, self.lines, self.most, self.host = WORK / f"tree{number}", lines, most, host
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True)
         for name in COPIED:
@@ -286,10 +239,10 @@ class Tree:
             chosen.append(test)
         return [part for part in (first, chosen) if part]
 
-    def judge(self, mutant: Mutant, passed: list[str]) -> dict[str, object]:
-        """Tries one mutant, which earlier trials of these tests have passed."""
+    def judge(self, mutant: Mutant, passed: list[str], tests: Sequence[str] = ()) -> dict[str, object]:
+        """Tries one mutant, which earlier trials of these tests have passed; with ``tests`` by these tests or files."""
         began, noticed, tried = time.monotonic(), ("", "passes"), [*passed]
-        parts = self.rounds(mutant, set(passed))
+        parts = [list(tests)] if tests else self.rounds(mutant, set(passed))
         for part in parts:
             while part:
                 test, how = self.run(part, mutant)
@@ -305,7 +258,7 @@ class Tree:
                 part = [x for x in part if x != one]
             if noticed[0]:
                 break
-        if not noticed[0] and mutant.area in ("CUDA", "operators on GPU"):
+        if not noticed[0] and self.host and not tests and mutant.area in ("CUDA", "operators on GPU"):
             noticed = self.on_host(mutant)
         return {"key": mutant.key, "area": mutant.area, "file": mutant.file, "line": mutant.line, "what": mutant.what,
                 "text": mutant.text, "noticed": noticed[0], "how": noticed[1],
