@@ -22,6 +22,7 @@ from pipeflow.declare import (
 )
 from pipeflow.declare.bound import Bound
 from pipeflow.declare.registration import find
+from pipeflow.operators import structure
 from pipeflow.tensors import TensorListCPU
 
 WINDOW = parameters(
@@ -158,3 +159,12 @@ def test_the_layout_of_an_index_into_data_without_a_known_shape(before, after):
     args = SimpleNamespace(plan=(("range", 0, 2, 1),))
     found = registry["_subscript"].infer_hook((Spec(None, np.dtype(np.uint8), before).open(),), args)
     assert (found.shape, found.dtype, found.layout) == (None, np.dtype(np.uint8), after)
+
+
+@pytest.mark.parametrize("index", [np.array([1, 2]), np.array(1.0), np.array(True), np.zeros(0, np.int32)])
+def test_an_index_of_a_sample_is_one_integer(index):
+    """Fixed bounds of the plan need no check."""
+    with pytest.raises(TypeError, match="an index must be one integer per sample, got"):
+        structure._bound(("index", 0), (index,))
+    assert structure._bound(("index", 1), (index, np.array([7], np.uint8))) == 7
+    assert structure._bound(3, ()) == 3

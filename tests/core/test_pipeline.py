@@ -627,3 +627,10 @@ def test_two_threads_define_pipelines_at_the_same_time():
     for thread in threads:
         thread.join(40)
     assert results == {10: [True, 11], 20: [True, 21]}
+
+
+def test_settings_are_read_from_the_pipeline():
+    """Under the names of the arguments, and DALI's second name of the batch size."""
+    pipe = simple(num_threads=3, seed=7, prefetch_queue_depth=3)
+    names = ("batch_size", "max_batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth")
+    assert [getattr(pipe, name) for name in names] == [2, 2, 3, None, 7, 3]

@@ -222,3 +222,11 @@ def test_several_outputs_are_a_list():
         called = fn.random_bbox_crop(np.float32([[0.1, 0.1, 0.9, 0.9]]))
         assert type(called) is list
         assert len(called) == 3
+
+
+def test_the_number_of_a_type_is_the_type():
+    """As DALI's programs pass it; any other number is refused, and so is a truth value."""
+    assert types.as_dtype(int(types.UINT8)) == np.uint8
+    assert types.as_dtype(int(types.FLOAT16)) == np.float16
+    with pytest.raises(TypeError, match=r"1000000 is not a type; use types.UINT8"):
+        types.as_dtype(10**6)

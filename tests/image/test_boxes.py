@@ -404,3 +404,10 @@ def test_wrong_anchors_are_explained():
         "stds must not be 0", ValueError, lambda: fn.box_encoder(BOXES, LABELS, anchors=[0.0] * 4, stds=(0.0, 1, 1, 1))
     )
     refused("3 boxes, and labels", ValueError, lambda: fn.box_encoder(BOXES, LABELS[:1], anchors=[0.0] * 4))
+
+
+@pytest.mark.parametrize("scaling", [(0.5, 1.5), (-0.1, 1.0), (1.0, 0.5)])
+def test_a_crop_is_no_larger_than_the_image(scaling):
+    """Its scaling is a part of it."""
+    with pytest.raises(ValueError, match="scaling"):
+        fn.random_bbox_crop(np.zeros((1, 4), np.float32), scaling=scaling)

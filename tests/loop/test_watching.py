@@ -216,3 +216,13 @@ def test_every_pipeline_is_added_to_the_instruments(monkeypatch):
     environment.watch("one executor")
     environment.watch("another")
     assert found.added == ["one executor", "another"]
+
+
+def test_without_variables_nothing_is_watched(monkeypatch):
+    """And nothing is written at the end of the program."""
+    for name in ("_traces", "_servers", "_telemetry"):
+        monkeypatch.setattr(environment, name, {})
+    for variable in (environment.TRACE, environment.TELEMETRY, environment.PORT, environment.TOP):
+        monkeypatch.delenv(variable, raising=False)
+    environment.watch("an executor")
+    assert (environment._traces, environment._servers, environment._telemetry) == ({}, {}, {})

@@ -367,3 +367,21 @@ def test_only_floating_point_numbers_are_taken_for_a_range_of_signs():
     signs = np.array([[-1, 0], [1, 1]])
     assert looks.look_at([signs.astype(np.float32)], "HW").words.endswith("shown as -1 ... 1")
     assert looks.look_at([signs.astype(np.int8)], "HW").words.endswith("shown stretched")
+
+
+def test_an_image_without_pixels_is_a_list_of_numbers():
+    """There is nothing to draw."""
+    assert looks.look_at([np.zeros((0, 4, 3), np.uint8)], "HWC").kind == "numbers"
+    assert looks.look_at([np.zeros((2, 4, 3), np.uint8)], "HWC").kind == "picture"
+
+
+def test_objects_have_the_colours_of_their_numbers_in_both_forms_of_masks():
+    """One array of numbers, or one mask an object: the first object is number 1."""
+    pixels = np.full((6, 8, 3), 100, np.uint8)
+    numbers = np.zeros((6, 8), np.uint8)
+    numbers[:3, :4], numbers[3:, 4:] = 1, 2
+    one = marks.masked(pixels, numbers)
+    np.testing.assert_array_equal(one, marks.masked(pixels, np.stack([numbers == 1, numbers == 2])))
+    np.testing.assert_array_equal(one[:3, 4:], pixels[:3, 4:])
+    for number, (row, column) in enumerate([(2, 3), (3, 4)]):  # at the edges of the objects
+        assert one[row, column].tolist() == list(colors_of.of_class(number))

@@ -284,3 +284,16 @@ def test_a_missing_component_can_be_an_error(tar):
         WebdatasetReader(paths=tar, ext=["jpg", "cls"], missing_component_behavior="error")
     with pytest.raises(BadData, match="no samples with the extensions txt in"):
         WebdatasetReader(paths=tar, ext="txt", missing_component_behavior="skip")
+
+
+def test_an_archive_may_end_with_its_last_file(tmp_path):
+    """Some programs write no empty blocks at the end; a byte less is a truncated archive."""
+    path = tmp_path / "w.tar"
+    write_tar(path, [("1.jpg", b"x" * 512)])
+    path.write_bytes(path.read_bytes()[:1024])
+    assert rows(WebdatasetReader(paths=str(path), ext="jpg")) == [[b"x" * 512]]
+    path.write_bytes(path.read_bytes()[:1023])
+    with pytest.raises(
+        ValueError, match=r"truncated tar file: '1.jpg' should have 512 bytes at 512, the file ends at 1023"
+    ):
+        rows(WebdatasetReader(paths=str(path), ext="jpg"))
