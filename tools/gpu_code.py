@@ -81,7 +81,7 @@ def main() -> None:
             numbers = dict(re.findall(r"(REG|STACK|SHARED):(\d+)", facts[lowered]))
             lines = texts[lowered].splitlines()
             counts = Counter(found[1] for found in map(INSTRUCTION.search, lines) if found)
-            shown = " ".join(f"{key} {counts[key]}" for key in ("LDG", "STG", "LDL", "STL", "IMAD", "FFMA"))
+            shown = " ".join(f"{key} {counts[key]}" for key in ("LDG", "LD", "STG", "ST", "LDL", "STL", "IMAD", "FFMA"))
             print(
                 f"{file} {name}: {' '.join(f'{k} {v}' for k, v in numbers.items())} instructions {counts.total()} {shown}"
             )

@@ -100,7 +100,7 @@ def test_branches(launches, planned):
     (batch,) = define().run()
     assert batch.shape() == [(*size, 3) for size in SIZES]
     assert planned["samples"] == 0
-    assert {("cast.cu:cast", 3), ("cast.cu:line", 1)} <= set(launches.seen)
+    assert {("cast.cu:cast_values", 3), ("cast.cu:line_values", 1)} <= set(launches.seen)
 
 
 def test_a_sample_that_fails(launches, planned):
@@ -117,7 +117,7 @@ def test_a_sample_that_fails(launches, planned):
     (batch,) = built(define, on_error="skip").run()
     assert batch.shape() == [(10, 10, 3)] * 3
     assert planned == {"tables": 1, "samples": 4}
-    assert ("color.cu:colors", 3) in launches.seen
+    assert ("color.cu:color_pixels", 3) in launches.seen
 
 
 def test_frames(launches):
@@ -130,4 +130,4 @@ def test_frames(launches):
 
     (batch,) = built(define).run()
     assert batch.shape() == [(1 + index, 5, 6, 3) for index in range(4)]
-    assert ("color.cu:colors", 10) in launches.seen
+    assert ("color.cu:color_pixels", 10) in launches.seen

@@ -228,9 +228,13 @@ def call_of(function) -> declare.Call:
     return call
 
 
-def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]]:
-    """The GPU form of a call, run on the host: per output the list of its samples; and the layouts."""
+def on_host(call: declare.Call, launches: list[str] | None = None) -> tuple[list[list[np.ndarray]], tuple[str, ...]]:
+    """The GPU form of a call, run on the host: per output the list of its samples; and the layouts.
+
+    The kernels that it launches are added to ``launches``.
+    """
     memory = GpuMemory() if ON_GPU else HostMemory()
+    memory.launches = memory.launches if launches is None else launches
     batches = [x for x in (*call.inputs, *call.arguments.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batches[0]) if batches else 1
     inputs = [

@@ -1,10 +1,11 @@
-"""What the code of a kernel says of itself: registers and bytes of stack, read from the ELF file that NVRTC makes.
+"""What the code of a kernel says of itself: registers, bytes of stack and accesses to memory, read from the ELF file of NVRTC.
 
 Each function has its entries in the section ``.nv.info``: a byte of form, a byte of kind, two bytes of size, and for those
 read here the number of a symbol and a value.
 """
 
 import struct
+from collections import Counter
 
 STACK, REGISTERS = 0x11, 0x2F  # kinds of entries
 SIZED = 0x04  # the form of an entry with bytes of its own
@@ -43,3 +44,20 @@ def facts_of(code):
         else:
             place += 4
     return {name: (values.get(REGISTERS, 0), values.get(STACK, 0)) for name, values in found.items()}
+
+
+# Accesses to memory by the last nine bits of an instruction, since sm_70. "LD" and "ST" look up which memory an address is of,
+# those of "LDL" and "STL" are in the memory of a thread.
+ACCESSES = {0x180: "LD", 0x181: "LDG", 0x183: "LDL", 0x185: "ST", 0x186: "STG", 0x187: "STL"}
+BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 8, 6: 16}  # of one access, by three of its bits
+
+
+def accesses_of(code, name):
+    """How often a function has each access to memory, by its name and number of bytes, and its number of instructions."""
+    _, text, _ = sections_of(code)[f".text.{name}"]
+    found = Counter()
+    for first, second in struct.iter_unpack("<QQ", text):
+        access = ACCESSES.get(first & 0x1FF)
+        if access:
+            found[access, BYTES.get(second >> 9 & 7, 0)] += 1
+    return found, len(text) // 16

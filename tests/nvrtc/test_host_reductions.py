@@ -130,3 +130,36 @@ def test_normalize_a_whole_batch(axes):
 def test_normalize_of_constant_and_empty_data():
     """No deviation: the result is the shift. No data: no result."""
     assert_same(lambda: fn.normalize([np.full((9, 5), 7, np.uint8), np.zeros((0, 5), np.uint8)], shift=3.0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("axes", [(0, 1), (0, 1, 2)])
+def test_statistics_in_one_pass(dtype, axes):
+    """Bytes and floats are read once for their mean and deviation: images with three results, and with one, of several chunks."""
+    rng = np.random.default_rng(7)
+    batch = [rng.integers(0, 255, (height, 150, 3)).astype(dtype) for height in (150, 40)]
+    assert_same(lambda: fn.reductions.sum(batch, axes=axes), rtol=0 if dtype == np.uint8 else 1e-6)
+    assert_same(lambda: fn.reductions.mean(batch, axes=axes), rtol=1e-6)
+    call = call_of(lambda: fn.normalize(batch, axes=axes, ddof=1, epsilon=0.5, scale=3.0, shift=1.0))
+    launches = []
+    found, _ = on_host(call, launches)
+    assert [name.partition("<")[0] for name in launches] == [
+        "reduce.cu:sum_span",
+        "reduce.cu:finish_moments",
+        "reduce.cu:normalize_span",
+    ]
+    for x, result in zip(batch, found[0], strict=True):
+        exact = x.astype(np.float64)
+        mean = exact.mean(axes, keepdims=True)
+        expected = 3 * (exact - mean) / np.sqrt(exact.var(axes, ddof=1, keepdims=True) + 0.5) + 1
+        np.testing.assert_allclose(result, expected, atol=2e-5, rtol=2e-5)
+
+
+def test_one_pass_far_from_zero():
+    """Distances are taken from the first value: a small deviation of large numbers, none at all, and NaN."""
+    rng = np.random.default_rng(7)
+    large = (1e6 + rng.integers(0, 4, (40, 50)) * 0.25).astype(np.float32)
+    assert_same(lambda: fn.normalize([large, np.full((9, 30), 0.1, np.float32)]), atol=2e-4, rtol=2e-5)
+    large[3, 4] = np.nan
+    (found,), _ = on_host(call_of(lambda: fn.normalize([large])))
+    assert np.isnan(found[0]).all()

@@ -1,7 +1,7 @@
 """The compiled code keeps its numbers in registers, and leaves room for enough threads."""
 
 import pytest
-from machine_code import facts_of
+from machine_code import accesses_of, facts_of
 from nvrtc_compiler import ARCHITECTURES, compiled
 
 from pipeflow.kernels import gpu
@@ -10,6 +10,56 @@ from pipeflow.kernels import gpu
 MOST_REGISTERS = 128
 # Kernels that call functions of their own, or of the library, have a frame for the return; those of loops over data have none.
 WITHOUT_STACK = {"move.cu", "warp.cu", "filter.cu", "crop_mirror_normalize.cu", "resize_tiles.cu", "debayer.cu"}
+
+# Kernels whose accesses name their memory: registers and instructions that they may have, and the widths of vectors in bytes that
+# their loads and stores must have.
+TUNED = {
+    "cast.cu": {
+        "cast_values<unsigned char, float>": (64, 450, {"LDG": 4, "STG": 16}),
+        "cast_values<float, unsigned char>": (64, 550, {"LDG": 16, "STG": 4}),
+        "cast_values<unsigned char, __half>": (64, 550, {"LDG": 8, "STG": 16}),
+        "line_values<unsigned char, unsigned char>": (64, 1300, {"LDG": 16, "STG": 16}),
+        "line_values<float, float>": (64, 450, {"LDG": 16, "STG": 16}),
+    },
+    "color.cu": {
+        "color_pixels<unsigned char, unsigned char, 3, 3>": (64, 1300, {"LDG": 4, "STG": 4}),
+        "color_pixels<float, float, 3, 3>": (64, 1300, {"LDG": 16, "STG": 16}),
+    },
+    "crop_mirror_normalize.cu": {
+        "normalize_pixels<unsigned char, float, 3>": (64, 700, {"LDG": 4, "STG": 16}),
+        "normalize_pixels<unsigned char, __half, 3>": (64, 750, {"LDG": 4, "STG": 8}),
+    },
+    "resize_tiles.cu": {
+        "resize_tiles<unsigned char, unsigned char, 3>": (80, 1400, {"LDG": 4}),
+        "resize_normalize<unsigned char, float>": (80, 1500, {"LDG": 4}),
+    },
+    "move.cu": {"move<Three>": (64, 1500, {"STG": 4}), "move_runs<unsigned char>": (64, 1700, {"LDG": 16, "STG": 16})},
+    "filter.cu": {"blur<unsigned char, unsigned char>": (64, 2000, {})},
+    "warp.cu": {"warp<unsigned char, unsigned char>": (80, 1900, {})},
+    "reduce.cu": {
+        "sum_span<unsigned char, 3, 1>": (64, 1500, {"LDG": 4}),
+        "normalize_span<unsigned char, 3>": (64, 800, {"LDG": 4, "STG": 16}),
+        "normalize_span<float, 1>": (64, 800, {"LDG": 16, "STG": 16}),
+        "sum_span<float, 1, 2>": (64, 1800, {"LDG": 16}),
+    },
+}
+
+
+@pytest.mark.parametrize("file", TUNED)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_accesses_to_memory(compilations, file, architecture):
+    """Kernels for common types read and write vectors, in memory that the instructions name, and stay short."""
+    names, future = gpu.instances_of(file), compilations.get((file, architecture))
+    code, lowered = compiled(gpu.source(file), file, names, architecture) if future is None else future.result()
+    facts = facts_of(code)
+    for name, (most_registers, most_instructions, widths) in TUNED[file].items():
+        shown = lowered[names.index(name)]
+        accesses, instructions = accesses_of(code, shown)
+        assert {access for access, _ in accesses} <= {"LDG", "STG"}, name
+        assert facts[shown][0] <= most_registers, name
+        assert instructions <= most_instructions, (name, instructions)
+        for access, width in widths.items():
+            assert accesses[access, width], (name, access, accesses)
 
 
 @pytest.mark.parametrize("file", gpu.files())

@@ -54,6 +54,9 @@ NORMALIZED = [
 # What images are resized, turned and warped between by kernels of their own.
 RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
 
+# What is cast by kernels of its own.
+CAST = [(source, target) for source in ("uint8", "float16", "float32") for target in ("uint8", "float16", "float32")]
+
 # What stands for several types in a line of instances.
 TYPE_SETS = {"WORD": tuple(WORDS.values()), "COMPUTED": COMPUTED, "ACCUMULATED": ACCUMULATED}
 

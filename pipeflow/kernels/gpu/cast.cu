@@ -1,5 +1,8 @@
 // Conversion between types, and lines over every value: out = factor * x + offset.
+// cast_values and line_values are for the common types, the others for all.
 // instances: cast<COMPUTED>; line<float|double>; lines
+// instances: cast_values<unsigned char|__half|float, unsigned char|__half|float>
+// instances: line_values<unsigned char|float, unsigned char|float>
 #include "elements.cuh"
 
 struct CastRow {
@@ -20,6 +23,16 @@ __global__ void cast(const CastRow* __restrict__ rows, const int* __restrict__ f
   });
 }
 
+template <class In, class Out>
+__global__ void cast_values(const CastRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const CastRow& row = rows[place.row];
+  map_values<In, Out>(row.input, row.output, place.block, row.total, [](In x) {
+    if constexpr (Same<In, Out>::value) return x;
+    else return saturated<Out>((float)plain_number(x));
+  });
+}
+
 struct LineRow {
   const void* input;
   void* output;
@@ -27,13 +40,6 @@ struct LineRow {
   double factor, offset;
   int input_type, output_type;
 };
-
-__device__ __forceinline__ float on_line(float x, float factor, float offset) {
-  return __fadd_rn(__fmul_rn(x, factor), offset);
-}
-__device__ __forceinline__ double on_line(double x, double factor, double offset) {
-  return __dadd_rn(__dmul_rn(x, factor), offset);
-}
 
 // Product and sum are rounded each, as on the CPU: exact halves are common here.
 template <class C>
@@ -45,9 +51,18 @@ __global__ void line(const LineRow* __restrict__ rows, const int* __restrict__ f
     C v[EIGHT];
     load_eight(v, row.input, row.input_type, i, row.total);
 #pragma unroll
-    for (int k = 0; k < EIGHT; ++k) v[k] = on_line(v[k], factor, offset);
+    for (int k = 0; k < EIGHT; ++k) v[k] = twice_rounded(v[k], factor, offset);
     store_eight<true>(row.output, row.output_type, i, row.total, v);
   });
+}
+
+template <class In, class Out>
+__global__ void line_values(const LineRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const LineRow& row = rows[place.row];
+  const float factor = (float)row.factor, offset = (float)row.offset;
+  map_values<In, Out>(row.input, row.output, place.block, row.total,
+                      [&](In x) { return saturated<Out>(twice_rounded((float)x, factor, offset)); });
 }
 
 struct Step {
@@ -74,7 +89,7 @@ __global__ void lines(const LinesRow* __restrict__ rows, const int* __restrict__
       const Step step = row.steps[number];
 #pragma unroll
       for (int k = 0; k < EIGHT; ++k) {
-        v[k] = on_line(v[k], step.factor, step.offset);
+        v[k] = twice_rounded(v[k], step.factor, step.offset);
         if (step.rounds) v[k] = (float)saturated<byte>(v[k]);
       }
     }

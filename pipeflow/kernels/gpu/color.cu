@@ -1,5 +1,7 @@
 // A matrix over the channels of each pixel, in float.
+// color_pixels is for the common types, colors for all.
 // instances: colors<3, 3>; colors<3, 1>; colors<1, 3>
+// instances: color_pixels<unsigned char|float, unsigned char|float, 3, 1|3>; color_pixels<unsigned char, unsigned char, 1, 3>
 #include "elements.cuh"
 
 struct ColorRow {
@@ -11,8 +13,87 @@ struct ColorRow {
   int input_type, output_type;
 };
 
-// A thread takes eight pixels. From three channels the sum begins with the offset and is fused, as on the CPU; a line over one
-// channel is rounded twice, also as there.
+// From three channels the sum begins with the offset and is fused, as on the CPU; a line over one channel is rounded twice, also as
+// there.
+template <int FROM> __device__ __forceinline__ float channel_of(const float (&in)[FROM], const float* matrix, float offset) {
+  if constexpr (FROM == 1) return __fadd_rn(__fmul_rn(in[0], matrix[0]), offset);
+  float sum = offset;
+#pragma unroll
+  for (int from = 0; from < FROM; ++from) sum = __fmaf_rn(in[from], matrix[from], sum);
+  return sum;
+}
+
+// N values by words: of 4 bytes for bytes, of 16 for floats.
+template <class T> struct Word { static const int size = (sizeof(T) == 1 ? 4 : 16) / sizeof(T); };
+
+template <class T> __device__ __forceinline__ bool in_words(const T* data) {
+  return ((word64)data & (Word<T>::size * sizeof(T) - 1)) == 0;
+}
+
+template <class T, int N> __device__ __forceinline__ void read_words(T (&v)[N], const T* data) {
+  const int each = Word<T>::size;
+#pragma unroll
+  for (int part = 0; part < N / each; ++part) {
+    const Several<T, each> word = ((const Several<T, each>*)data)[part];
+#pragma unroll
+    for (int k = 0; k < each; ++k) v[part * each + k] = word.at[k];
+  }
+}
+
+template <class T, int N> __device__ __forceinline__ void write_words(T* data, const T (&v)[N]) {
+  const int each = Word<T>::size;
+#pragma unroll
+  for (int part = 0; part < N / each; ++part) {
+    Several<T, each> word;
+#pragma unroll
+    for (int k = 0; k < each; ++k) word.at[k] = v[part * each + k];
+    ((Several<T, each>*)data)[part] = word;
+  }
+}
+
+// A thread takes four pixels, which are whole words of bytes, and the next four before it writes these.
+template <class In, class Out, int FROM, int TO>
+__global__ void color_pixels(const ColorRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const int FOUR = 4, TWO = 2;
+  const Place place = place_of_block(first, count);
+  const ColorRow& row = rows[place.row];
+  const In* __restrict__ input = global((const In*)row.input);
+  Out* __restrict__ output = global((Out*)row.output);
+  float matrix[TO * FROM], offset[TO];
+#pragma unroll
+  for (int k = 0; k < TO * FROM; ++k) matrix[k] = row.matrix[k];
+#pragma unroll
+  for (int k = 0; k < TO; ++k) offset[k] = row.offset[k];
+  const long long start = (long long)place.block * BLOCK_ELEMENTS, end = min(start + BLOCK_ELEMENTS, row.pixels);
+  const auto color = [&](const In* pixel, Out* result) {
+    float values[FROM];
+#pragma unroll
+    for (int c = 0; c < FROM; ++c) values[c] = (float)pixel[c];
+#pragma unroll
+    for (int to = 0; to < TO; ++to) result[to] = saturated<Out>(channel_of<FROM>(values, matrix + to * FROM, offset[to]));
+  };
+  const int step = (int)blockDim.x * FOUR;
+  long long i = start + (long long)threadIdx.x * FOUR;
+  if (in_words(input) && in_words(output))
+    for (; i + step + FOUR <= end; i += TWO * step) {
+      In in[TWO][FOUR * FROM];
+#pragma unroll
+      for (int part = 0; part < TWO; ++part) read_words(in[part], input + (i + part * step) * FROM);
+#pragma unroll
+      for (int part = 0; part < TWO; ++part) {
+        Out out[FOUR * TO];
+#pragma unroll
+        for (int k = 0; k < FOUR; ++k) color(in[part] + k * FROM, out + k * TO);
+        write_words(output + (i + part * step) * TO, out);
+      }
+    }
+#pragma unroll 1
+  for (; i < end; i += step)
+#pragma unroll 1
+    for (long long k = i; k < min(i + FOUR, end); ++k) color(input + k * FROM, output + k * TO);
+}
+
+// Every other pair of types: a thread takes eight pixels.
 template <int FROM, int TO>
 __global__ void colors(const ColorRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -26,18 +107,11 @@ __global__ void colors(const ColorRow* __restrict__ rows, const int* __restrict_
     for (int pixel = 0; pixel < EIGHT; ++pixel)
 #pragma unroll
       for (int to = 0; to < TO; ++to) {
-        float sum = row.offset[to];
-        if (FROM == 1) {
-          sum = __fadd_rn(__fmul_rn(in[0][pixel], row.matrix[to]), sum);
-        } else {
+        float values[FROM];
 #pragma unroll
-          for (int from = 0; from < FROM; ++from) {
-            const int at = pixel * FROM + from;
-            sum = __fmaf_rn(in[at / EIGHT][at % EIGHT], row.matrix[to * FROM + from], sum);
-          }
-        }
+        for (int from = 0; from < FROM; ++from) values[from] = in[(pixel * FROM + from) / EIGHT][(pixel * FROM + from) % EIGHT];
         const int at = pixel * TO + to;
-        out[at / EIGHT][at % EIGHT] = sum;
+        out[at / EIGHT][at % EIGHT] = channel_of<FROM>(values, row.matrix + to * FROM, row.offset[to]);
       }
 #pragma unroll
     for (int part = 0; part < TO; ++part)

@@ -78,7 +78,7 @@ __global__ void normalize_pixels(const NormalizeRow* __restrict__ rows, const in
     if (n >= row.total) return;
     const unsigned y = divide(n, row.groups), x = n * 4;
     const int pixels = (int)min(4u, row.width - x);
-    const In* source = (const In*)row.input + y * row.input_row + (row.mirror ? -(long long)x : (long long)x) * C;
+    const In* source = global((const In*)row.input) + y * row.input_row + (row.mirror ? -(long long)x : (long long)x) * C;
     float v[4 * C];
     if (pixels == 4) {
       read_pixels<C>(v, row.mirror ? source - 3 * C : source, row);
@@ -93,7 +93,7 @@ __global__ void normalize_pixels(const NormalizeRow* __restrict__ rows, const in
     for (int k = 0; k < 4; ++k)
 #pragma unroll
       for (int c = 0; c < C; ++c)
-        result[c][k] = saturated<Out>(__fmaf_rn(v[k * C + c] - mean[c], factor[c], row.shift));
+        result[c][k] = saturated<Out>(twice_rounded(v[k * C + c] - mean[c], factor[c], row.shift));
     if (row.mirror && pixels == 4) {
 #pragma unroll
       for (int c = 0; c < C; ++c) {
@@ -102,7 +102,7 @@ __global__ void normalize_pixels(const NormalizeRow* __restrict__ rows, const in
         result[c][1] = result[c][2]; result[c][2] = inner;
       }
     }
-    Out* target = (Out*)row.output + y * row.output_row + x * row.output_pixel;
+    Out* target = global((Out*)row.output) + y * row.output_row + x * row.output_pixel;
     if (row.output_pixel == 1) {
 #pragma unroll
       for (int c = 0; c < C; ++c) {
@@ -169,7 +169,7 @@ __global__ void normalize_any(const NormalizeAnyRow* __restrict__ rows, const in
       to += i * row.outputs[axis];
     }
     const float x = (float)load_one<C>(row.input, row.input_type, from);
-    const float result = __fmaf_rn(x - row.table[2 * channel], row.table[2 * channel + 1], row.shift);
+    const float result = twice_rounded(x - row.table[2 * channel], row.table[2 * channel + 1], row.shift);
     store_one<true, float>(row.output, row.output_type, to, result);
   }
 }

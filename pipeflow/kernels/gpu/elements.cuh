@@ -29,6 +29,10 @@ template <class C, class T> struct Reads {
       Number<C>::floating || (integer && sizeof(T) <= sizeof(C) && !(Same<C, int>::value && Same<T, unsigned>::value));
 };
 
+// a * b + c, rounded twice, as kernels of the CPU round that are the same on every processor.
+__device__ __forceinline__ float twice_rounded(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
+__device__ __forceinline__ double twice_rounded(double a, double b, double c) { return __dadd_rn(__dmul_rn(a, b), c); }
+
 template <class T> __device__ __forceinline__ T plain_number(T x) { return x; }
 __device__ __forceinline__ float plain_number(__half x) { return __half2float(x); }
 
@@ -204,6 +208,44 @@ __device__ __forceinline__ void store_eight(void* data, int type, long long i, l
 #pragma unroll
   for (int k = 0; k < EIGHT; ++k)
     if (i + k < total) store_one<SATURATED>(data, type, i + k, v[k]);
+}
+
+// The elements of one vector access of 16 bytes in the wider of two types.
+template <class In, class Out> struct Group {
+  static const int size = 16 / (sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out));
+};
+template <class T, int N> struct alignas(sizeof(T) * N <= 16 ? sizeof(T) * N : 16) Several { T at[N]; };
+
+// Writes f(x) for the block's share of `total` elements, for types known in advance. Neighbouring threads take neighbouring
+// vectors, and four loads are under way at a time.
+template <class In, class Out, class F>
+__device__ __forceinline__ void map_values(const void* from, void* to, int block, long long total, F f) {
+  const In* __restrict__ input = global((const In*)from);
+  Out* __restrict__ output = global((Out*)to);
+  const int N = Group<In, Out>::size, AT_ONCE = 4;
+  typedef Several<In, N> Load;
+  typedef Several<Out, N> Store;
+  const long long start = (long long)block * BLOCK_ELEMENTS, end = min(start + BLOCK_ELEMENTS, total);
+  const int step = (int)blockDim.x * N;
+  const bool vectors = (((word64)input & (alignof(Load) - 1)) | ((word64)output & (alignof(Store) - 1))) == 0;
+  long long i = start + (long long)threadIdx.x * N;
+  if (vectors)
+    for (; i + (AT_ONCE - 1) * step + N <= end; i += AT_ONCE * step) {
+      Load part[AT_ONCE];
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; ++k) part[k] = *(const Load*)(input + i + k * step);
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; ++k) {
+        Store result;
+#pragma unroll
+        for (int j = 0; j < N; ++j) result.at[j] = f(part[k].at[j]);
+        *(Store*)(output + i + k * step) = result;
+      }
+    }
+#pragma unroll 1
+  for (; i < end; i += step)
+#pragma unroll 1
+    for (long long j = i; j < min(i + N, end); ++j) output[j] = f(input[j]);
 }
 
 // Calls f(i) for the first of every eight elements that this thread is to work on.

@@ -49,8 +49,8 @@ __global__ void blur(const BlurRow* __restrict__ rows, const int* __restrict__ f
   const unsigned line = (unsigned)place.block / across, number = line / down;
   const int left = (int)((unsigned)place.block - line * across) * WIDE, top = (int)(line - number * down) * TALL;
   const long long plane = (long long)number * row.height * row.width;
-  const In* input = (const In*)row.input + plane;
-  Out* output = (Out*)row.output + plane;
+  const In* input = global((const In*)row.input) + plane;
+  Out* output = global((Out*)row.output) + plane;
   const int margin = row.beside * row.pixel, span = WIDE + 2 * margin;
   const int pixels = row.width / row.pixel;
   const bool whole = top >= row.above && top + TALL + row.above <= row.height;

@@ -64,8 +64,8 @@ template <class T>
 __global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const MoveRow& row = rows[place.row];
-  const T* input = (const T*)row.input;
-  T* output = (T*)row.output;
+  const T* input = global((const T*)row.input);
+  T* output = global((T*)row.output);
   const bool joined = sizeof(T) < 4;
   const unsigned start = (unsigned)place.block * 2048;
 #pragma unroll 1
@@ -124,8 +124,8 @@ __global__ void move_runs(const MoveRow* __restrict__ rows, const int* __restric
     const unsigned cell = n - line * row.extents[0];
     long long from = 0, to = 0;
     offsets_of(row, line, 1, from, to);
-    const Byte* input = (const Byte*)row.input + from;
-    Byte* output = (Byte*)row.output + to;
+    const Byte* input = global((const Byte*)row.input) + from;
+    Byte* output = global((Byte*)row.output) + to;
     // the cell's place counted from the start of the run, which lies somewhere in the first cell
     const long long begin = (long long)cell * 16 - (long long)((unsigned long long)output & 15);
     const long long end = begin + 16;

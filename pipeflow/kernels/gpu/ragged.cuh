@@ -1,6 +1,15 @@
 // The beginning of every kernel over a ragged batch: the row that a block works on, and its number in the row.
 #pragma once
 
+// A pointer to global memory. Rows hold plain addresses: without this, the compiler uses instructions that look up at each access
+// which memory an address belongs to.
+template <class T> __device__ __forceinline__ T* global(T* data) {
+#ifdef __CUDACC__
+  __builtin_assume(__isGlobal(data));
+#endif
+  return data;
+}
+
 struct Place {
   int row;    // which row of descriptors
   int block;  // which of the blocks of that row

@@ -3,6 +3,8 @@
 //
 // A is the type of sums: double for floats, 64-bit integers for integers.
 // instances: reduce<ACCUMULATED>; finish<ACCUMULATED>; reduce_span<ACCUMULATED, 1|3>; normalize
+// instances: sum_span<unsigned char|float, 1|3, 1|2>; finish_moments
+// instances: normalize_span<unsigned char|float, 1|3>
 #include "elements.cuh"
 
 enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER };  // the last one passes NaN over
@@ -62,7 +64,8 @@ template <class A> __device__ __forceinline__ A term(int operation, A value, A m
   return value;
 }
 
-__device__ __noinline__ long long offset_in(const Extent* axes, int ndim, long long i) {
+__device__ __noinline__ long long offset_in(const Extent* table, int ndim, long long i) {
+  const Extent* axes = global(table);
   long long offset = 0;
   for (int axis = ndim - 1; axis > 0; --axis) {
     const long long rest = i / axes[axis].extent;
@@ -172,6 +175,95 @@ __global__ void reduce_span(const ReduceRow* __restrict__ rows, const int* __res
   }
 }
 
+// What sums of bytes and of floats are kept in by one thread, over a chunk of 16384 values.
+template <class In> struct Sums;
+template <> struct Sums<byte> { typedef int own; typedef word64 partial; };
+template <> struct Sums<float> { typedef double own; typedef double partial; };
+
+// Sums of bytes and floats over one stretch of memory a result, as reduce_span, without choices for each element. MOMENTS 2: the
+// distances from the first value, their squares, and that value, from which finish_moments makes a mean and a factor. The
+// partials are numbers of `partial` for sums, of double for moments: MOMENTS planes and the first values.
+template <class In, int INNER, int MOMENTS>
+__global__ void sum_span(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  typedef typename Sums<In>::own Own;
+  const int GROUP = 4;  // values of a load
+  __shared__ double shared[THREADS];
+  const Place place = place_of_block(first, count);
+  const ReduceRow& row = rows[place.row];
+  const long long chunks = (row.count + row.chunk - 1) / row.chunk;
+  const long long chunk = place.block % chunks, outer = place.block / chunks;
+  const In* __restrict__ input = global((const In*)row.input) + offset_in(row.kept, row.kept_ndim, outer);
+  const long long begin = chunk * row.chunk * INNER, end = min(row.count, (chunk + 1) * row.chunk) * INNER;
+  const bool vectors = ((word64)(input + begin) & (sizeof(In) * GROUP - 1)) == 0;
+  Own from[INNER], sum[INNER] = {}, squares[INNER] = {};
+#pragma unroll
+  for (int c = 0; c < INNER; ++c) from[c] = MOMENTS == 2 ? (Own)input[c] : (Own)0;
+  const int step = GROUP * INNER;
+  const auto add = [&](int c, In x) {
+    const Own value = (Own)x - from[c];
+    sum[c] += value;
+    if (MOMENTS == 2) squares[c] += value * value;
+  };
+  const int AT_ONCE = INNER == 1 ? 4 : 2;  // loads that are under way
+  const int stride = THREADS * step;
+  long long i = begin + (long long)threadIdx.x * step;
+  if (vectors)
+    for (; i + (AT_ONCE - 1) * stride + step <= end; i += AT_ONCE * stride) {
+      Several<In, GROUP> part[AT_ONCE * INNER];
+#pragma unroll
+      for (int k = 0; k < AT_ONCE * INNER; ++k)
+        part[k] = ((const Several<In, GROUP>*)(input + i + k / INNER * stride))[k % INNER];
+#pragma unroll
+      for (int k = 0; k < AT_ONCE * step; ++k) add(k % INNER, part[k / GROUP].at[k % GROUP]);
+    }
+#pragma unroll 1
+  for (; i < end; i += stride)
+#pragma unroll
+    for (int k = 0; k < step; ++k)
+      if (i + k < end) add(k % INNER, input[i + k]);
+  const long long plane = chunks * row.results;
+  double* partials = global((double*)row.partials);
+#pragma unroll
+  for (int c = 0; c < INNER; ++c) {
+    const long long at = chunk * row.results + outer * INNER + c;
+#pragma unroll
+    for (int moment = 0; moment < MOMENTS; ++moment) {
+      const double total = over_lanes<double>(SUM, (double)(moment ? squares[c] : sum[c]), 1, THREADS, shared);
+      if (threadIdx.x == 0) {
+        if (MOMENTS == 2) partials[moment * plane + at] = total;
+        else global((typename Sums<In>::partial*)row.partials)[at] = (typename Sums<In>::partial)total;
+      }
+      __syncthreads();
+    }
+    if (MOMENTS == 2 && threadIdx.x == 0 && chunk == 0)
+      partials[2 * plane + outer * INNER + c] = (double)from[c];
+  }
+}
+
+struct MomentsRow {
+  const double* partials;
+  double* means;
+  double* factors;
+  long long results, chunks;
+  double count, divisor, epsilon, scale;
+};
+
+__global__ void finish_moments(const MomentsRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const MomentsRow& row = rows[place.row];
+  const long long result = (long long)place.block * THREADS + threadIdx.x, plane = row.chunks * row.results;
+  if (result >= row.results) return;
+  double sum = 0, squares = 0;
+  for (long long chunk = 0; chunk < row.chunks; ++chunk) {
+    sum += row.partials[chunk * row.results + result];
+    squares += row.partials[plane + chunk * row.results + result];
+  }
+  const double mean = sum / row.count, all = squares - sum * mean, distances = all < 0 ? 0 : all;  // NaN stays
+  const double deviation = sqrt(distances / row.divisor + row.epsilon);
+  row.means[result] = row.partials[2 * plane + result] + mean;
+  row.factors[result] = deviation > 0 ? row.scale / deviation : 0.0;
+}
+
 struct FinishRow {
   const void* partials;
   void* output;
@@ -238,4 +330,59 @@ __global__ void normalize(const NormalizeRow* __restrict__ rows, const int* __re
     }
     store_eight<true>(row.output, row.output_type, i, row.total, v);
   });
+}
+
+struct SpanRow {
+  const void* input;
+  void* output;
+  const double* means;
+  const double* factors;
+  long long count;  // elements of a stretch of memory with one mean for each of INNER channels
+  float shift;
+};
+
+// Bytes and floats to floats, with the means and factors of sum_span; the steps and roundings are those of normalize.
+template <class In, int INNER>
+__global__ void normalize_span(const SpanRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const int GROUP = 4 * INNER;
+  const Place place = place_of_block(first, count);
+  const SpanRow& row = rows[place.row];
+  const int shares = (int)((row.count + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS);
+  const int outer = place.block / shares, share = place.block - outer * shares;
+  const In* __restrict__ input = global((const In*)row.input) + outer * row.count;
+  float* __restrict__ output = global((float*)row.output) + outer * row.count;
+  float mean[INNER], factor[INNER];
+#pragma unroll
+  for (int c = 0; c < INNER; ++c) {
+    mean[c] = (float)global(row.means)[outer * INNER + c];
+    factor[c] = (float)global(row.factors)[outer * INNER + c];
+  }
+  const float shift = row.shift;
+  const auto result = [&](int c, In x) {
+    return __fadd_rn(__fmul_rn(__fadd_rn((float)x, -mean[c]), factor[c]), shift);
+  };
+  // A share begins at a whole number of groups, so that each group begins with channel 0.
+  const long long size = BLOCK_ELEMENTS / GROUP * GROUP;
+  const long long end = share + 1 == shares ? row.count : (share + 1) * size;
+  const bool vectors = (((word64)input & (4 * sizeof(In) - 1)) | ((word64)output & 15)) == 0;
+  for (long long i = share * size + (long long)threadIdx.x * GROUP; i < end; i += (long long)THREADS * GROUP) {
+    if (vectors && i + GROUP <= end) {
+      Several<In, 4> part[INNER];
+#pragma unroll
+      for (int k = 0; k < INNER; ++k) part[k] = ((const Several<In, 4>*)(input + i))[k];
+#pragma unroll
+      for (int k = 0; k < INNER; ++k) {
+        float4 made;
+        made.x = result((4 * k) % INNER, part[k].at[0]);
+        made.y = result((4 * k + 1) % INNER, part[k].at[1]);
+        made.z = result((4 * k + 2) % INNER, part[k].at[2]);
+        made.w = result((4 * k + 3) % INNER, part[k].at[3]);
+        ((float4*)(output + i))[k] = made;
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < GROUP; ++k)
+        if (i + k < end) output[i + k] = result(k % INNER, input[i + k]);
+    }
+  }
 }

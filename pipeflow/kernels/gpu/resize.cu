@@ -32,7 +32,7 @@ __global__ void resize_axis(const AxisRow* __restrict__ rows, const int* __restr
     float sum = 0;
     with_type<C>(row.input_type, row.input, [&](auto* typed) {
       for (int k = 0; k < row.taps; ++k)
-        sum = __fmaf_rn(weights[k], (float)(C)plain_number(typed[from + (long long)k * row.inner.extent]), sum);
+        sum = twice_rounded(weights[k], (float)(C)plain_number(typed[from + (long long)k * row.inner.extent]), sum);
     });
     store_one<true, float>(row.output, row.output_type, n, sum);
   }

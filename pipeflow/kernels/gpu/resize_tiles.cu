@@ -58,15 +58,16 @@ __device__ __forceinline__ Tile blend_rows(float* blended, const TileRow& row, i
   tile.lines = min(TILE_ROWS, row.height - tile.top);
   tile.columns = min(row.tile_width, row.width - tile.left);
   // the first input pixels of neighbouring outputs rise, or fall where the image is mirrored
-  const int one = row.x_starts[tile.left], other = row.x_starts[tile.left + tile.columns - 1];
+  const int* x_starts = global(row.x_starts) + tile.left;
+  const int one = x_starts[0], other = x_starts[tile.columns - 1];
   tile.low = min(one, other);
   const int span = (max(one, other) + row.x_taps - tile.low) * pixel;
   tile.pitch = (span + 3) / 4 * 4;
   const int line = (int)threadIdx.x / 32;
   if (line < tile.lines) {
-    const int start = row.y_starts[tile.top + line], taps = row.y_taps, step = row.input_row;
-    const In* input = (const In*)row.input + tile.plane * row.input_plane + tile.low * pixel + (long long)start * step;
-    const float* weights = row.y_weights + (tile.top + line) * taps;
+    const int start = global(row.y_starts)[tile.top + line], taps = row.y_taps, step = row.input_row;
+    const In* input = global((const In*)row.input) + tile.plane * row.input_plane + tile.low * pixel + (long long)start * step;
+    const float* weights = global(row.y_weights) + (tile.top + line) * taps;
     float* target = blended + line * tile.pitch;
     for (int at = (int)threadIdx.x % 32 * 4; at < span; at += 128) {
       const In* source = input + at;
@@ -77,13 +78,13 @@ __device__ __forceinline__ Tile blend_rows(float* blended, const TileRow& row, i
           float v[4];
           read_four(v, source, row);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sum[i] = __fmaf_rn(weight, v[i], sum[i]);
+          for (int i = 0; i < 4; ++i) sum[i] = twice_rounded(weight, v[i], sum[i]);
         }
       } else {
         for (int k = 0; k < taps; ++k, source += step)
 #pragma unroll
           for (int i = 0; i < 4; ++i)
-            if (at + i < span) sum[i] = __fmaf_rn(weights[k], (float)source[i], sum[i]);
+            if (at + i < span) sum[i] = twice_rounded(weights[k], (float)source[i], sum[i]);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) target[at + i] = sum[i];
@@ -100,14 +101,14 @@ __device__ __forceinline__ void blend_columns(const float* blended, const TileRo
   for (int n = threadIdx.x; n < tile.lines << shift; n += blockDim.x) {
     const int line = n >> shift, inside = n - (line << shift), column = tile.left + inside;
     if (inside >= tile.columns) continue;
-    const float* weights = row.x_weights + column * taps;
-    const float* source = blended + line * tile.pitch + (row.x_starts[column] - tile.low) * pixel;
+    const float* weights = global(row.x_weights) + column * taps;
+    const float* source = blended + line * tile.pitch + (global(row.x_starts)[column] - tile.low) * pixel;
     if constexpr (PIXEL > 0) {
       float sum[PIXEL] = {};
       for (int k = 0; k < taps; ++k, source += PIXEL) {
         const float weight = weights[k];
 #pragma unroll
-        for (int c = 0; c < PIXEL; ++c) sum[c] = __fmaf_rn(weight, source[c], sum[c]);
+        for (int c = 0; c < PIXEL; ++c) sum[c] = twice_rounded(weight, source[c], sum[c]);
       }
 #pragma unroll
       for (int c = 0; c < PIXEL; ++c) store(tile.top + line, column, c, sum[c]);
@@ -117,7 +118,7 @@ __device__ __forceinline__ void blend_columns(const float* blended, const TileRo
         for (int k = 0; k < taps; ++k)
 #pragma unroll
           for (int i = 0; i < 4; ++i)
-            if (c + i < pixel) sum[i] = __fmaf_rn(weights[k], source[k * pixel + c + i], sum[i]);
+            if (c + i < pixel) sum[i] = twice_rounded(weights[k], source[k * pixel + c + i], sum[i]);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           if (c + i < pixel) store(tile.top + line, column, c + i, sum[i]);
@@ -133,7 +134,7 @@ __global__ void resize_tiles(const TileRow* __restrict__ rows, const int* __rest
   const TileRow& row = rows[place.row];
   const Tile tile = blend_rows<In, PIXEL>(blended, row, place.block);
   const int pixel = PIXEL ? PIXEL : row.pixel, width = row.width;
-  Out* output = (Out*)row.output + tile.plane * row.output_plane;
+  Out* output = global((Out*)row.output) + tile.plane * row.output_plane;
   blend_columns<PIXEL>(blended, row, tile, [&](int line, int column, int channel, float value) {
     output[((long long)line * width + column) * pixel + channel] = saturated<Out>(value);
   });
@@ -155,7 +156,7 @@ __global__ void resize_normalize(const NormalTileRow* __restrict__ rows, const i
   const Place place = place_of_block(first, count);
   const NormalTileRow& row = rows[place.row];
   const Tile tile = blend_rows<In, 3>(blended, row.tile, place.block);
-  Out* output = (Out*)row.tile.output + tile.plane * row.tile.output_plane;
+  Out* output = global((Out*)row.tile.output) + tile.plane * row.tile.output_plane;
   float mean[3], factor[3];
 #pragma unroll
   for (int c = 0; c < 3; ++c) { mean[c] = row.mean[c]; factor[c] = row.factor[c]; }
@@ -165,6 +166,6 @@ __global__ void resize_normalize(const NormalTileRow* __restrict__ rows, const i
   blend_columns<3>(blended, row.tile, tile, [&](int line, int column, int channel, float value) {
     const float x = rounds ? (float)saturated<byte>(value) : value;
     output[line * along[0] + column * along[1] + channel * along[2]] =
-        saturated<Out>(__fmaf_rn(x - mean[channel], factor[channel], shift));
+        saturated<Out>(twice_rounded(x - mean[channel], factor[channel], shift));
   });
 }

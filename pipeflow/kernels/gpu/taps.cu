@@ -1,5 +1,5 @@
 // Tap tables of resizes, made on the device from the used regions: for each output of an axis its first input pixel and its
-// weights. Positions and weights are float64 and summed in the order of the CPU; products and sums that the CPU joins are joined.
+// weights. Positions and weights are float64 and summed in the order of the CPU; products and sums are rounded one by one.
 // instances: taps
 #include "elements.cuh"
 
@@ -23,8 +23,8 @@ const double EDGE = 1e-6, PI = 3.141592653589793;
 __device__ double filter_weight(int kind, double x) {
   x = fabs(x);
   if (kind == CUBIC) {
-    if (x < 1) return __fma_rn(__fma_rn(1.5, x, -2.5) * x, x, 1.0);
-    return x < 2 ? __fma_rn(__fma_rn(__fma_rn(-0.5, x, 2.5), x, -4.0), x, 2.0) : 0.0;
+    if (x < 1) return twice_rounded(twice_rounded(1.5, x, -2.5) * x, x, 1.0);
+    return x < 2 ? twice_rounded(twice_rounded(twice_rounded(-0.5, x, 2.5), x, -4.0), x, 2.0) : 0.0;
   }
   if (kind == LANCZOS3) {
     if (x < 1e-8) return 1.0;
@@ -46,7 +46,7 @@ __global__ void taps(const TapsRow* __restrict__ rows, const int* __restrict__ f
   if (row.kind == NEAREST) {
     // The steps are added up in float32, as on the CPU: where a place falls between two pixels, the sum's rounding decides.
     const float step = (float)scale;
-    float at = (float)__fma_rn(row.first + 0.5, scale, row.low);
+    float at = (float)twice_rounded(row.first + 0.5, scale, row.low);
     for (int i = 0; i < number; ++i) at = __fadd_rn(at, step);
     row.starts[target] = (int)min(max(floorf(at), 0.0f), (float)(row.size - 1));
     weights[0] = 1;
@@ -55,7 +55,7 @@ __global__ void taps(const TapsRow* __restrict__ rows, const int* __restrict__ f
   const double widen = row.antialias && fabs(scale) > 1 ? fabs(scale) : 1.0;
   const double edge = row.kind == GAUSSIAN ? EDGE : 0.0;
   const double radius = widen * (row.kind == LANCZOS3 ? 3.0 : row.kind == CUBIC ? 2.0 : 1.0);
-  const double centre = __fma_rn(row.first + number + 0.5, scale, row.low) - 0.5;
+  const double centre = twice_rounded(row.first + number + 0.5, scale, row.low) - 0.5;
   const int begin = (int)floor(centre - radius - edge) + 1, end = (int)ceil(centre + radius + edge);
   const int start = min(max(begin, 0), row.size - row.taps), last = row.size - 1;
   double total = 0;

@@ -174,8 +174,8 @@ template <class In, class Out>
 __global__ void warp(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const WarpRow& row = rows[place.row];
-  const In* input = (const In*)row.input;
-  Out* output = (Out*)row.output;
+  const In* input = global((const In*)row.input);
+  Out* output = global((Out*)row.output);
   warp_pixels(row, place.block, [&](long long i) { return (float)input[i]; },
               [&](long long i, float value) { output[i] = saturated<Out>(value); });
 }

@@ -168,7 +168,7 @@ def resample(call: DeviceCall) -> None:
         scale, silence = kernels.audio_signal.full_scale(sources[0].dtype)
         sources = [call.scratch_view(view.shape, FLOAT) for view in sources]
         pairs = list(zip([item.input for item in items], sources, strict=True))
-        launch_line(call, "double", pairs, [(1 / scale, -silence / scale)] * len(pairs))
+        launch_line(call, "cast.cu:line<double>", pairs, [(1 / scale, -silence / scale)] * len(pairs))
     targets = [item.output for item in items]
     if targets[0].dtype != FLOAT:
         targets = [call.scratch_view(view.shape, FLOAT) for view in targets]
@@ -206,7 +206,7 @@ def resample(call: DeviceCall) -> None:
         cast_views(call, final)
     else:
         scale, silence = kernels.audio_signal.full_scale(final[0][1].dtype)
-        launch_line(call, "double", final, [(scale, silence)] * len(final))
+        launch_line(call, "cast.cu:line<double>", final, [(scale, silence)] * len(final))
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_columns, cast_items, element_rows
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_columns, cast_items, element_rows, tuned
 
 LINE_ROW = row_type(input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4")
 COLOR_ROW = np.dtype(
@@ -32,15 +32,23 @@ def exact_in_float(dtype: np.dtype) -> bool:
     return dtype.itemsize <= 2 or dtype == np.float32
 
 
-def launch_line(call: DeviceCall, kind: str, pairs: list[tuple[View, View]], lines: list[tuple[float, float]]) -> None:
-    """Sources times a factor plus an offset, computed in ``kind``, in the types of their targets."""
+def line_kernel(source: np.dtype, target: np.dtype) -> str:
+    """The kernel for a line over values of these types."""
+    types = tuned(source, target)
+    if types:
+        return f"cast.cu:line_values<{types}>"
+    return f"cast.cu:line<{'float' if exact_in_float(source) and exact_in_float(target) else 'double'}>"
+
+
+def launch_line(
+    call: DeviceCall, kernel: str, pairs: list[tuple[View, View]], lines: list[tuple[float, float]]
+) -> None:
+    """Sources times a factor plus an offset, in the types of their targets."""
     rows = [
         (source.address, target.address, target.size, *line, TYPE_CODES[source.dtype], TYPE_CODES[target.dtype])
         for (source, target), line in zip(pairs, lines, strict=True)
     ]
-    call.launch(
-        f"cast.cu:line<{kind}>", np.array(rows, LINE_ROW), [ceil_div(target.size, BLOCK) for _, target in pairs]
-    )
+    call.launch(kernel, np.array(rows, LINE_ROW), [ceil_div(target.size, BLOCK) for _, target in pairs])
 
 
 def _values(op: OpDef) -> None:
@@ -53,18 +61,16 @@ def _values(op: OpDef) -> None:
 
     @op.gpu
     def _(call: DeviceCall) -> None:
-        first = call.items[0]
-        kind = "float" if exact_in_float(first.input.dtype) and exact_in_float(first.output.dtype) else "double"
         pairs = [(item.input, item.output) for item in call.items]
-        launch_line(call, kind, pairs, [item.plan for item in call.items])
+        kernel = line_kernel(pairs[0][0].dtype, pairs[0][1].dtype)
+        launch_line(call, kernel, pairs, [item.plan for item in call.items])
 
     @op.gpu_table
     def _(call: TableCall) -> None:
         source, target = call.input, call.output
         rows = element_rows(LINE_ROW, source, target)
         rows["total"], rows["factor"], rows["offset"] = target.sizes, call.table["factor"], call.table["offset"]
-        kind = "float" if exact_in_float(source.dtype) and exact_in_float(target.dtype) else "double"
-        call.launch(f"cast.cu:line<{kind}>", rows, ceil_div(rows["total"], BLOCK))
+        call.launch(line_kernel(source.dtype, target.dtype), rows, ceil_div(rows["total"], BLOCK))
 
 
 for _op in (color.brightness, color.contrast, color.brightness_contrast):
@@ -81,7 +87,16 @@ def launch_colors(call: DeviceCall, matrices: list[tuple[np.ndarray, np.ndarray]
         codes = TYPE_CODES[item.input.dtype], TYPE_CODES[item.output.dtype]
         rows.append((item.input.address, item.output.address, pixels, weights, shift, *codes))
     blocks = [ceil_div(row[2], BLOCK) for row in rows]
-    call.launch(f"color.cu:colors<{channels}, {to}>", np.array(rows, COLOR_ROW), blocks)
+    kernel = color_kernel(call.items[0].input.dtype, call.items[0].output.dtype, channels, to)
+    call.launch(kernel, np.array(rows, COLOR_ROW), blocks)
+
+
+def color_kernel(source: np.dtype, target: np.dtype, channels: int, to: int) -> str:
+    """The kernel for a matrix of so many channels."""
+    types = tuned(source, target)
+    if types and (channels == 3 or source == target == np.uint8):
+        return f"color.cu:color_pixels<{types}, {channels}, {to}>"
+    return f"color.cu:colors<{channels}, {to}>"
 
 
 def _colors(op: OpDef, plan: Callable[[np.dtype, Any], tuple[np.ndarray, np.ndarray]]) -> None:
@@ -104,7 +119,8 @@ def color_columns(call: TableCall) -> None:
     rows = element_rows(COLOR_ROW, call.input, call.output)
     rows["pixels"] = call.input.sizes // channels
     rows["matrix"][:, : to * channels], rows["offset"][:, :to] = matrix.reshape(len(rows), -1), offset
-    call.launch(f"color.cu:colors<{channels}, {to}>", rows, ceil_div(rows["pixels"], BLOCK))
+    kernel = color_kernel(call.input.dtype, call.output.dtype, channels, to)
+    call.launch(kernel, rows, ceil_div(rows["pixels"], BLOCK))
 
 
 NOTHING = np.zeros(3)

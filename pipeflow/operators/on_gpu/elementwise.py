@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.device.tables import ArrayColumn, TableCall
-from pipeflow.kernels.gpu import TYPE_CODES
+from pipeflow.kernels.gpu import CAST, RESIZED, TYPE_CODES, TYPES
 
 BLOCK = 8192  # elements a block works on: BLOCK_ELEMENTS of elements.cuh
 
@@ -36,16 +36,15 @@ def cast_items(call: DeviceCall) -> None:
 def cast_views(call: DeviceCall, pairs: Sequence[tuple[View, View]]) -> None:
     """Sources in the types of their targets; all pairs have the same two types."""
     rows = [(x.address, y.address, y.size, TYPE_CODES[x.dtype], TYPE_CODES[y.dtype]) for x, y in pairs]
-    kind = cast_kind(pairs[0][0].dtype, pairs[0][1].dtype)
-    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
+    kernel = cast_kernel(pairs[0][0].dtype, pairs[0][1].dtype)
+    call.launch(kernel, np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
 
 
 def cast_columns(call: TableCall, source: ArrayColumn, target: ArrayColumn) -> None:
     """The same for a whole batch."""
     rows = element_rows(CAST_ROW, source, target)
     rows["total"] = target.sizes
-    kind = cast_kind(source.dtype, target.dtype)
-    call.launch(f"cast.cu:cast<{kind}>", rows, ceil_div(rows["total"], BLOCK))
+    call.launch(cast_kernel(source.dtype, target.dtype), rows, ceil_div(rows["total"], BLOCK))
 
 
 def element_rows(layout: np.dtype, source: ArrayColumn, target: ArrayColumn) -> np.ndarray:
@@ -54,6 +53,22 @@ def element_rows(layout: np.dtype, source: ArrayColumn, target: ArrayColumn) -> 
     rows["input"], rows["output"] = source.addresses, target.addresses
     rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
     return rows
+
+
+FAST_CASTS = {(np.dtype(source), np.dtype(target)) for source, target in CAST}
+TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
+
+
+def cast_kernel(source: np.dtype, target: np.dtype) -> str:
+    """The kernel that converts these types."""
+    if (source, target) in FAST_CASTS:
+        return f"cast.cu:cast_values<{TYPES[source.name]}, {TYPES[target.name]}>"
+    return f"cast.cu:cast<{cast_kind(source, target)}>"
+
+
+def tuned(source: np.dtype, target: np.dtype) -> str:
+    """The C++ names of bytes and floats, for which kernels have instances of their own; "" for other types."""
+    return f"{TYPES[source.name]}, {TYPES[target.name]}" if (source, target) in TUNED else ""
 
 
 def cast_kind(source: np.dtype, target: np.dtype) -> str:

@@ -22,6 +22,7 @@ from pipeflow.operators.on_gpu.reductions import (
     Reduction,
     accumulated,
     launch_finish,
+    launch_moments,
     launch_reductions,
     place_partials,
     tables,
@@ -222,6 +223,23 @@ def _one_after_another(address: int, plans: Sequence[Reduction]) -> list[int]:
     return [address + int(end) for end in ends[:-1]]
 
 
+SPAN_ROW = row_type(input="u8", output="u8", means="u8", factors="u8", count="i8", shift="f4")
+
+
+def _normalize_spans(
+    call: DeviceCall, plans: list[Reduction], means: list[int], factors: list[int], args: list[Any]
+) -> None:
+    """Bytes and floats whose results are FLOAT and whose means hold for stretches of memory."""
+    groups: dict[int, list[tuple[tuple, int]]] = {}
+    for item, plan, mean, factor, one in zip(call.items, plans, means, factors, args, strict=True):
+        size = plan.count * plan.inner
+        row = item.input.address, item.output.address, mean, factor, size, one.shift
+        groups.setdefault(plan.inner, []).append((row, plan.results // plan.inner * ceil_div(size, BLOCK)))
+    for inner, rows in groups.items():
+        kernel = f"reduce.cu:normalize_span<{TYPES[plans[0].view.dtype.name]}, {inner}>"
+        call.launch(kernel, np.array([row for row, _ in rows], SPAN_ROW), [blocks for _, blocks in rows])
+
+
 @image.normalize.gpu_plan
 def _(item: Item) -> tuple[Reduction, list[int]]:
     shape, args = item.input.shape, item.args
@@ -248,6 +266,9 @@ def _(call: DeviceCall) -> None:
                     f"is unlike {call.items[0].input.shape}"
                 )
     means, factors = _statistics(call, plans, keeps, args)
+    if call.items[0].output.dtype == FLOAT and all(plan.spans for plan in plans):
+        _normalize_spans(call, plans, means, factors, args)
+        return
     axis_tables = tables(call, [plan.spread for plan in plans])
     rows = [
         (
@@ -269,6 +290,30 @@ def _(call: DeviceCall) -> None:
     call.launch("reduce.cu:normalize", np.array(rows, NORMALIZE_ROW), blocks_of(call.items))
 
 
+def _moments(call: DeviceCall, plans: list[Reduction], args: list[Any]) -> tuple[list[int], list[int]]:
+    """Means and factors of bytes or floats, read once."""
+    place_partials(call, plans, 3)
+    own = sum(plan.results for plan in plans)
+    means, factors = (_one_after_another(call.scratch(8 * own), plans) for _ in range(2))
+    launch_reductions(call, plans, SUM, "", moments=2)
+    rows = [
+        (
+            plan.partials,
+            mean,
+            factor,
+            plan.results,
+            plan.chunks,
+            plan.count,
+            max(plan.count - one.ddof, 1),
+            one.epsilon,
+            one.scale,
+        )
+        for plan, mean, factor, one in zip(plans, means, factors, args, strict=True)
+    ]
+    launch_moments(call, rows)
+    return means, factors
+
+
 def _statistics(
     call: DeviceCall, plans: list[Reduction], keeps: list[list[int]], args: list[Any]
 ) -> tuple[list[int], list[int]]:
@@ -280,6 +325,13 @@ def _statistics(
     chunks = [sum(plan.chunks for plan in group) for group in groups]
     own = sum(plan.results for plan in heads)
     double = TYPE_CODES[FLOAT64]
+    if (
+        not together
+        and first.mean is None
+        and first.stddev is None
+        and all(plan.spans and plan.count for plan in plans)
+    ):
+        return _moments(call, plans, args)
     place_partials(call, plans)
 
     def finish(target: list[int], kind: str, divisors: list[int], operation: int, how: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.declare import OpDef, registry
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
-from pipeflow.kernels.gpu import TYPE_CODES
+from pipeflow.kernels.gpu import TYPE_CODES, TYPES
 from pipeflow.operators.reductions import divisor, reduced_axes, some_elements
 
 SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER = range(6)  # enum Reduction of reduce.cu
@@ -37,6 +37,18 @@ REDUCE_ROW = row_type(
     operation="i4",
     one_by_one="i4",
 )
+MOMENTS_ROW = row_type(
+    partials="u8",
+    means="u8",
+    factors="u8",
+    results="i8",
+    chunks="i8",
+    count="f8",
+    divisor="f8",
+    epsilon="f8",
+    scale="f8",
+)
+SUMMED = {np.dtype(np.uint8), np.dtype(np.float32)}  # what sum_span adds up
 FINISH_ROW = row_type(
     partials="u8",
     output="u8",
@@ -103,6 +115,11 @@ class Reduction:
         return "reduce<{}>"
 
     @property
+    def spans(self) -> bool:
+        """True if sum_span can add up its values."""
+        return "span" in self.kernel and self.view.dtype in SUMMED
+
+    @property
     def one_by_one(self) -> bool:
         """True if every thread makes a result alone."""
         return self.count <= FEW or (self.count <= 4 * FEW and self.results >= 8192)
@@ -140,18 +157,23 @@ def tables(call: DeviceCall, lists: Sequence[Extents]) -> list[int]:
     return [start + int(end) * EXTENT.itemsize for end in ends[:-1]]
 
 
-def place_partials(call: DeviceCall, plans: Sequence[Reduction]) -> None:
-    """Gives the reductions memory for the partial results, one after another."""
-    address = call.scratch(sum(plan.nbytes for plan in plans))
+def place_partials(call: DeviceCall, plans: Sequence[Reduction], times: int = 1) -> None:
+    """Gives the reductions memory for so many times their partial results, one after another."""
+    address = call.scratch(times * sum(plan.nbytes for plan in plans))
     for plan in plans:
         plan.partials = address
-        address += plan.nbytes
+        address += times * plan.nbytes
 
 
 def launch_reductions(
-    call: DeviceCall, plans: Sequence[Reduction], operation: int, kind: str, means: Sequence[View] | None = None
+    call: DeviceCall,
+    plans: Sequence[Reduction],
+    operation: int,
+    kind: str,
+    means: Sequence[View] | None = None,
+    moments: int = 1,
 ) -> None:
-    """The first step: every block reduces a chunk. ``means`` are those of DISTANCES."""
+    """The first step: every block reduces a chunk. ``means`` are those of DISTANCES; two ``moments`` are those of sum_span."""
     addresses = tables(call, [axes for plan in plans for axes in (plan.kept, plan.reduced)])
     groups: dict[str, list[tuple[tuple, int]]] = {}
     for number, plan in enumerate(plans):
@@ -177,7 +199,10 @@ def launch_reductions(
             operation,
             plan.one_by_one,
         )
-        groups.setdefault(plan.kernel.format(kind), []).append((row, plan.blocks))
+        kernel = plan.kernel.format(kind)
+        if operation == SUM and plan.spans:
+            kernel = f"sum_span<{TYPES[plan.view.dtype.name]}, {plan.inner}, {moments}>"
+        groups.setdefault(kernel, []).append((row, plan.blocks))
     for kernel, rows in groups.items():
         call.launch(
             f"reduce.cu:{kernel}",
@@ -185,6 +210,12 @@ def launch_reductions(
             [blocks for _, blocks in rows],
             THREADS,
         )
+
+
+def launch_moments(call: DeviceCall, rows: Sequence[tuple]) -> None:
+    """The second step of two moments: means and factors."""
+    table = np.array(rows, MOMENTS_ROW)
+    call.launch("reduce.cu:finish_moments", table, [ceil_div(int(n), THREADS) for n in table["results"]], THREADS)
 
 
 def launch_finish(call: DeviceCall, kind: str, rows: Sequence[tuple]) -> None:
