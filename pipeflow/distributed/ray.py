@@ -3,25 +3,29 @@
 A pipeline travels as its serialized graph. ``read`` makes a Ray Dataset in which every shard of the pipeline's reader
 is a read task; ``PipelineMap`` is a class for ``map_batches``. Ray runs a lost task again, and the task returns the
 same blocks, because the results of a pipeline depend only on its seed and on the sample: so no sample is lost and none
-comes twice.
+comes twice. ``train_iterator`` is for the workers of Ray Train: each reads its own shard, without Ray's store in between.
 """
 
 import json
+import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray.data
+import ray.train
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from pipeflow.declare import find
 from pipeflow.errors import count_of
 from pipeflow.pipeline import Pipeline
+from pipeflow.plugin.numpy import GenericIterator
 from pipeflow.record.saved import functions_of
 
-__all__ = ["PipelineMap", "read"]
+__all__ = ["PipelineMap", "TrainIterator", "read", "train_iterator"]
 
 PATIENCE = 5.0  # seconds, at most, before a batch is made again
 
@@ -54,7 +58,7 @@ def read(
             f"output_map names {count_of(len(output_map), 'output')} and the pipeline has {pipeline.num_outputs}"
         )
     text = pipeline.serialize(allow_pickle=allow_pickle)
-    own = list(dict.fromkeys(path.partition(":")[0] for path in functions_of(json.loads(text))))
+    own = _modules(text)
     blocks = [
         _Blocks(_sharded(text, shard, num_shards), list(output_map), epoch, retries, num_threads, own, allow_pickle)
         for shard in range(num_shards)
@@ -122,6 +126,11 @@ class _Blocks:
                 loop.close()
 
 
+def _modules(text: "str | bytes") -> list[str]:
+    """The modules of the functions that a serialized pipeline calls."""
+    return list(dict.fromkeys(path.partition(":")[0] for path in functions_of(json.loads(text))))
+
+
 def _column(batch: Any, valid: np.ndarray) -> Any:
     """The valid rows of one output; they are an array if they have the same shape."""
     if batch.is_dense_tensor():
@@ -154,6 +163,73 @@ def _loaded(text: "str | bytes", functions: Iterable[Any], allow_pickle: bool, n
     ahead = num_threads > 1
     settings: dict[str, Any] = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}
     return Pipeline.deserialize(text, functions=functions, allow_pickle=allow_pickle, **settings)
+
+
+def train_iterator(
+    pipeline: Pipeline,
+    output_map: Sequence[str],
+    *,
+    iterator: Callable[..., Any] = GenericIterator,
+    allow_pickle: bool = False,
+    **options: Any,
+) -> "TrainIterator":
+    """The batches of this worker of Ray Train, for ``for batch in iterator`` in the training function.
+
+    The reader of the pipeline reads the shard of this worker. If Ray Train has a checkpoint in which ``TrainIterator.save`` has
+    written, the iterator continues after the batch at which it was written. ``iterator`` is the class that makes the batches:
+    that of ``plugin.numpy`` (the default), ``plugin.pytorch`` or another one; ``options`` are its arguments. Without
+    ``reader_name``, the first reader of the pipeline decides when an epoch ends. Python functions in the pipeline are found
+    by import path, or by value with ``allow_pickle=True``.
+    """
+    context = ray.train.get_context()
+    rank, ranks = context.get_world_rank(), context.get_world_size()
+    text = pipeline.serialize(allow_pickle=allow_pickle)
+    own = Pipeline.deserialize(
+        _sharded(text, rank, ranks), functions=_modules(text), allow_pickle=allow_pickle, enable_checkpointing=True
+    )
+    if "reader_name" not in options:
+        options["reader_name"] = next(iter(own.reader_meta()))
+    found = TrainIterator(iterator(own, output_map, **{"auto_reset": True, **options}), rank)
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            found.load(folder)
+    return found
+
+
+class TrainIterator:
+    """The batches of a worker of Ray Train, a dictionary each. ``train_iterator`` makes one."""
+
+    def __init__(self, batches: Any, rank: int) -> None:
+        self._batches, self._rank = batches, rank
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The batches of the next epoch, or the rest of the one that a checkpoint was taken in."""
+        for [batch] in self._batches:
+            yield batch
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return len(self._batches)
+
+    def save(self, folder: "str | os.PathLike[str]") -> None:
+        """Writes where this worker is into a folder, from which ``ray.train.Checkpoint.from_directory`` makes a checkpoint.
+
+        One worker is enough if the reader is shuffled; otherwise every worker saves and reports.
+        """
+        path = Path(folder) / f"pipeflow-{self._rank}.json"
+        path.write_text(json.dumps(self._batches.state_dict()), encoding="utf-8")
+
+    def load(self, folder: "str | os.PathLike[str]") -> None:
+        """Continues where a worker has saved: this one if it has, else any, which the reader may refuse."""
+        own = Path(folder) / f"pipeflow-{self._rank}.json"
+        saved = own if own.exists() else min(Path(folder).glob("pipeflow-*.json"), default=None)
+        if saved is not None:
+            self._batches.load_state_dict(json.loads(saved.read_text(encoding="utf-8")))
+
+    def close(self) -> None:
+        """Ends the threads of the pipeline."""
+        self._batches.close()
 
 
 class PipelineMap:

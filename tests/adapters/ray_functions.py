@@ -1,10 +1,13 @@
 """Functions that travel to Ray's workers by import path."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import numpy as np
+
+from pipeflow import fn, pipeline_def
 
 
 def double(x):
@@ -30,3 +33,51 @@ def fail_twice(x):
                 mark.touch()
                 raise OSError("the storage is away")
     return np.asarray(x)
+
+
+def trained_on(root, shuffle):
+    """The pipeline of a training job."""
+
+    def define():
+        number = fn.readers.numpy(file_root=root, file_filter="*.npy", random_shuffle=shuffle, name="numbers")
+        return number, fn.python_function(number, function=double), fn.random.uniform()
+
+    return pipeline_def(define, batch_size=3, num_threads=1, seed=5)()
+
+
+def train(config):
+    """A training function that notes every batch of two epochs, and fails once in the second one, after a checkpoint."""
+    from ray import train as ray_train
+
+    from pipeflow.distributed.ray import train_iterator
+    from pipeflow.plugin.base import LastBatchPolicy
+
+    folder = Path(config["folder"])
+    rank = ray_train.get_context().get_world_rank()
+    batches = train_iterator(
+        trained_on(config["root"], config["shuffle"]),
+        ["number", "double", "draw"],
+        last_batch_policy=LastBatchPolicy.PARTIAL,
+    )
+    length = len(batches)
+    begun = step = length + 1 if ray_train.get_checkpoint() is not None else 0
+    while step < 2 * length:
+        for batch in batches:
+            step += 1
+            noted = {name: values.tolist() for name, values in batch.items()}
+            (folder / f"{rank} {step} {'again' if begun else 'first'}").write_text(json.dumps(noted))
+            if step == length + 1:
+                place = folder / f"saved {rank}"
+                place.mkdir()
+                batches.save(place)
+                ray_train.report({}, checkpoint=ray_train.Checkpoint.from_directory(str(place)))
+            if step == length + 2 and not begun:
+                raise RuntimeError("a machine is lost")
+    batches.close()
+
+
+def where(x):
+    """The node of the task, as bytes."""
+    import ray
+
+    return np.frombuffer(ray.get_runtime_context().get_node_id().encode(), np.uint8).copy()

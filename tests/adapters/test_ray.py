@@ -1,12 +1,13 @@
 """Ray, for real: a local cluster of two workers on loopback, started and stopped here."""
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline, pipeline_def
 
 pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings are many
 ROOT = Path(__file__).parents[2]
@@ -150,3 +151,77 @@ def test_what_cannot_be_divided_is_refused(cluster):
     )()
     with pytest.raises(TypeError, match="cannot be imported by name"):
         read(function, 2, ["x"])
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_training_job_resumes_exactly(cluster, tmp_path, shuffle):
+    """Both workers fail in the middle of the second epoch and start again: the batches of shards that were never stopped."""
+    import ray_functions
+    from ray import train
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+    root = files(tmp_path, 20)
+    trainer = DataParallelTrainer(
+        ray_functions.train,
+        train_loop_config={"root": root, "folder": str(tmp_path), "shuffle": shuffle},
+        scaling_config=train.ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}),
+        run_config=train.RunConfig(
+            storage_path=str(tmp_path / "runs"), name="job", failure_config=train.FailureConfig(max_failures=1)
+        ),
+    )
+    trainer.fit()
+    seen = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("[01] *")}
+    from pipeflow.distributed.ray import _sharded
+
+    for rank in range(2):
+        text = _sharded(ray_functions.trained_on(root, shuffle).serialize(), rank, 2)
+        plain = pipeline.Pipeline.deserialize(text, functions=["ray_functions"])
+        batches = [
+            {name: x.as_array().tolist() for name, x in zip(("number", "double", "draw"), batch)}
+            for _ in range(2)
+            for batch in plain.epoch()
+        ]
+        assert [seen[f"{rank} {step} first"] for step in range(1, 7)] == batches[:6]
+        assert [seen[f"{rank} {step} again"] for step in range(6, 9)] == batches[5:]
+        assert len(batches) == 8
+
+
+def test_two_nodes_share_the_work(tmp_path):
+    """A cluster of two nodes with a processor each, simulated: both make blocks, every sample comes once, as on one node."""
+    import ray
+    import ray_functions
+    from ray.cluster_utils import Cluster
+
+    from pipeflow.distributed.ray import read
+
+    ray.shutdown()  # of the cluster of the other tests, which come before
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        nodes.add_node(num_cpus=1)
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "adapters")])
+        variables = {"PYTHONPATH": path, "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+        ray.init(address=nodes.address, runtime_env={"env_vars": variables}, log_to_driver=False)
+        nodes.wait_for_nodes()
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        root = files(tmp_path, 30)
+        dataset = read(
+            reading(root, ray_functions.where),
+            4,
+            ["number", "node", "draw"],
+            ray_remote_args={"scheduling_strategy": "SPREAD"},
+        )
+        rows = dataset.take_all()
+        assert sorted(int(row["number"]) for row in rows) == list(range(30))
+        assert {bytes(row["node"]).decode() for row in rows} == {
+            node["NodeID"] for node in ray.nodes() if node["Alive"]
+        }
+        one = {int(n): float(x) for n, _, x in single(reading(root, ray_functions.double))}
+        assert {int(row["number"]): float(row["draw"]) for row in rows} == one
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def single(pipe):
+    """The samples of an epoch in this process."""
+    return [sample for batch in pipe.epoch() for sample in zip(*(output.samples() for output in batch))]
