@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipeflow.errors import count_of
-from pipeflow.executor.figures import Statistics, StepFigures, in_ms
+from pipeflow.executor.figures import NOT_THE_BOTTLENECK, Statistics, StepFigures, in_ms
 
 # Shares of the time from batch to batch, and factors between two paces.
 LOOP_STARVED_SHARE = 0.2  # if a loop waits longer than this, its pipeline limits it
@@ -366,12 +366,13 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
 def _fed(run: Statistics) -> Iterator[Advice]:
     own = run.per_batch(run.seconds - run.waited)
     possible = max(pace for name, pace in limits(run).items() if name != "loop")
-    if possible <= PIPELINE_WAITS_SHARE * run.pace and not run.synchronous:
+    waits = run.exposed_wait
+    if not run.synchronous and (not waits.is_bottleneck or possible <= PIPELINE_WAITS_SHARE * run.pace):
         yield Advice(
             "consumer",
-            f"the loop is the bottleneck: it takes {in_ms(own)} a batch of its own and waits "
-            f"{in_ms(run.per_batch(run.waited))}; the pipeline could give one every {in_ms(possible)}. "
-            "Nothing in the pipeline would make it faster",
+            f"{NOT_THE_BOTTLENECK}: the loop takes {in_ms(own)} a batch of its own and waits "
+            f"{in_ms(run.per_batch(run.waited))} ({waits.share:.1%} of a step); the pipeline could give one "
+            f"every {in_ms(possible)}. Nothing in the pipeline would make it faster",
             figures={"pace": run.pace, "loop": own, "waited": run.per_batch(run.waited), "pipeline": possible},
         )
     if run.ready is not None and run.depth >= 4 and run.ready >= 2:

@@ -23,6 +23,7 @@ from pipeflow import timing
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import InvalidState, WrongIterator, count_of, optional
 from pipeflow.executor.batch import Handing, Held
+from pipeflow.executor.figures import ExposedWait
 from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU, traced
 
@@ -461,6 +462,9 @@ class Epoch:
 
     _state: Literal["new", "running", "done"] = "done"  # if __init__ was interrupted
     _meter: Any = None
+    _begun: float | None = None  # when the first batch was there; it is not counted
+    _last = _waited = 0.0
+    _steps = 0
 
     def __init__(self, loop: Loop, meter: Any = None) -> None:
         self._loop = loop
@@ -480,11 +484,24 @@ class Epoch:
             self._loop.start()
             self._loop.walker = weakref.ref(self)
             self._state = "running"
+        asked = timing.wall()
         try:
-            return self._loop.next(self._outputs)
+            batch: tuple[TensorListCPU, ...] = self._loop.next(self._outputs)
         except StopIteration:
             self.close()
             raise
+        self._last = timing.wall()
+        if self._begun is None:
+            self._begun = self._last
+        else:
+            self._steps += 1
+            self._waited += self._last - asked
+        return batch
+
+    @property
+    def exposed_wait(self) -> ExposedWait:
+        """The time that the loop has waited for batches since the first one, and its share of a step. Print it."""
+        return ExposedWait(self._steps, 0.0 if self._begun is None else self._last - self._begun, self._waited)
 
     def _outputs(self, delivered: Sequence[Any], rows: Sequence[int]) -> tuple[TensorListCPU, ...]:
         del rows  # the policies of this loop keep batches whole

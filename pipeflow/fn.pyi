@@ -2558,7 +2558,7 @@ def python_function(
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
-    jit: bool | Literal[0, 1] | None = False,
+    jit: Any = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool | Literal[0, 1] | None = False,
@@ -2576,7 +2576,7 @@ def python_function(
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
 @overload
@@ -2591,7 +2591,7 @@ def python_function(
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
-    jit: bool | Literal[0, 1] | None = False,
+    jit: Any = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool | Literal[0, 1] | None = False,
@@ -2609,7 +2609,7 @@ def python_function(
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
 @overload
@@ -2624,7 +2624,7 @@ def python_function(
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     outputs: Any = None,
-    jit: bool | Literal[0, 1] | None = False,
+    jit: Any = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool | Literal[0, 1] | None = False,
@@ -2642,7 +2642,7 @@ def python_function(
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
 @overload
@@ -2655,7 +2655,7 @@ def python_function(
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
-    jit: bool | Literal[0, 1] | None = False,
+    jit: Any = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool | Literal[0, 1] | None = False,
@@ -2673,7 +2673,7 @@ def python_function(
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
 @overload
@@ -2686,7 +2686,7 @@ def python_function(
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
-    jit: bool | Literal[0, 1] | None = False,
+    jit: Any = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool | Literal[0, 1] | None = False,
@@ -2704,7 +2704,7 @@ def python_function(
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
 @overload
@@ -2717,7 +2717,7 @@ def python_function(
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     outputs: Any = None,
-    jit: bool | Literal[0, 1] | None = False,
+    jit: Any = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool | Literal[0, 1] | None = False,
@@ -2735,7 +2735,7 @@ def python_function(
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
 def random_bbox_crop(

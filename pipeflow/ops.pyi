@@ -2256,7 +2256,7 @@ class PythonFunction(Operator):
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: let Numba compile the function for the types of the first sample
+        jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
 
     def __init__(
@@ -2269,7 +2269,7 @@ class PythonFunction(Operator):
         parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
         outputs: Any = None,
-        jit: bool | Literal[0, 1] | None = False,
+        jit: Any = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,

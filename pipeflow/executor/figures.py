@@ -6,6 +6,11 @@ from typing import Literal
 from pipeflow.errors import count_of
 
 WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a batch are counted by how long they were
+# A loop whose input is not its bottleneck waits for a batch at most this share of its time, or at most this long and not
+# for a large share. No pipeline could make such a loop noticeably faster.
+FED_SHARE = 0.02
+FED_SECONDS = 50e-6
+FED_SECONDS_SHARE = 0.1
 Role = Literal["source", "serial", "pool", "processes"]
 
 
@@ -68,6 +73,11 @@ class Statistics:
         """Seconds from batch to batch."""
         return self.seconds / max(1, self.batches)
 
+    @property
+    def exposed_wait(self) -> "ExposedWait":
+        """The time that the loop waited for batches."""
+        return ExposedWait(self.batches, self.seconds, self.waited)
+
     def per_batch(self, seconds: float) -> float:
         """A sum of seconds as a part of one batch."""
         return seconds / max(1, self.batches)
@@ -85,6 +95,36 @@ class Statistics:
             cells.append(" " * 8 + "?" if step.kept is None else f"{1e3 * self.per_batch(step.kept):9.3f}")
             lines.append(f"{step.title:>30} {' '.join(cells)}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ExposedWait:
+    """The time that a loop waited for batches, as a part of its steps; ``str()`` says whether the input limits the loop."""
+
+    steps: int
+    seconds: float
+    waited: float
+
+    @property
+    def share(self) -> float:
+        """The share of a step that is waiting for a batch."""
+        return self.waited / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def is_bottleneck(self) -> bool:
+        """True if a faster input could make the loop noticeably faster."""
+        short = self.waited <= FED_SECONDS * self.steps and self.share <= FED_SECONDS_SHARE
+        return self.share > FED_SHARE and not short
+
+    def __str__(self) -> str:
+        if not self.steps:
+            return "no step has been measured"
+        each = f"{in_ms(self.waited / self.steps)} of {in_ms(self.seconds / self.steps)} a step"
+        end = "the input limits this loop: pipe.advice() says why" if self.is_bottleneck else NOT_THE_BOTTLENECK
+        return f"exposed wait {self.share:.1%} ({each}): {end}"
+
+
+NOT_THE_BOTTLENECK = "the input is not your bottleneck"
 
 
 def in_ms(seconds: float) -> str:

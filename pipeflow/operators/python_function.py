@@ -26,7 +26,6 @@ from dataclasses import replace
 from typing import Any
 
 from pipeflow.declare import Args, BatchCall, Outputs, Sample, Traits, WorkerCall, default, operator, required
-from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.functions.calls import (
     BATCH_PROCESSING,
     PARALLEL,
@@ -38,6 +37,7 @@ from pipeflow.operators.functions.calls import (
     thread_generator,
     wants_rng,
 )
+from pipeflow.operators.functions.compiling import joins, version_of
 from pipeflow.operators.functions.outputs import OUTPUTS, declare_outputs
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
@@ -66,7 +66,10 @@ def python_function(
     outputs: Outputs | None = default(
         None, "declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them"
     ),
-    jit: bool = default(False, "let Numba compile the function for the types of the first sample"),
+    jit: bool | str = default(
+        False,
+        "True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same",
+    ),
     key: Any,
 ) -> Sample:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
@@ -78,20 +81,19 @@ def python_function(
     line. ``outputs`` declares the results, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: they
     are checked at every call, later operators know it when the pipeline is built, and the names of a dict become names
     of the outputs. ``jit=True`` has Numba compile the function for the types of the first sample; it then runs on all
-    threads.
+    threads. ``jit="auto"`` tries this in the background: the compiled function is used once it has given the same bits as the
+    plain one, which runs until then; ``jit="auto:1e-6"`` accepts results that differ by so much.
 
     With ``device="gpu"`` the function gets arrays of CuPy and returns such; they work on the pipeline's stream.
     """
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}
-    called = kernels.user_functions.jitted(function) if jit else function
-    return call_sample(called, Results(function, args.num_outputs, outputs), inputs, named)
+    return call_sample(version_of(function, jit), Results(function, args.num_outputs, outputs), inputs, named)
 
 
 @python_function.caller
 def _(args: Args) -> Callable[..., Any]:
-    function = kernels.user_functions.jitted(args.function) if args.jit else args.function
     results = Results(args.function, args.num_outputs, args.outputs)
-    return sample_caller(function, results, wants_rng(args.function))
+    return sample_caller(version_of(args.function, args.jit), results, wants_rng(args.function))
 
 
 @python_function.batch
@@ -100,12 +102,12 @@ def _(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
     results = Results(args.function, args.num_outputs, args.outputs)
     if args.batch_processing:
         return call_batch(args.function, results, inputs, batch, rng)
-    return SampleCalls(args.function, results, rng)(inputs, batch)
+    return SampleCalls(version_of(args.function, args.jit), results, rng)(inputs, batch)
 
 
 @python_function.traits
 def _(args: Args) -> Traits:
-    if args.jit:  # compiled code does not wait
+    if joins(args.function, args.jit):  # neither compiled code nor code without state waits
         return replace(call_traits("threads", args.batch_processing), meets=False)
     return call_traits(args.parallel, args.batch_processing)
 

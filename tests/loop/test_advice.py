@@ -66,9 +66,24 @@ class TestRules:
         assert advice.kind == "consumer"
         assert advice.figures == pytest.approx({"pace": 0.02, "loop": 0.0199, "waited": 0.0001, "pipeline": 0.004})
         assert str(advice) == (
-            "the loop is the bottleneck: it takes 19.9 ms a batch of its own and waits 0.1 ms; the pipeline could give one every "
-            "4 ms. Nothing in the pipeline would make it faster"
+            "the input is not your bottleneck: the loop takes 19.9 ms a batch of its own and waits 0.1 ms (0.5% of "
+            "a step); the pipeline could give one every 4 ms. Nothing in the pipeline would make it faster"
         )
+
+    @pytest.mark.parametrize(
+        ("pace", "waited", "limits"),
+        [
+            (0.020, 0.0004, False),  # 2 % of a step
+            (0.020, 0.0005, True),  # 2.5 %, and 500 us
+            (0.0006, 0.00005, False),  # 8 %, but 50 us
+            (0.0002, 0.00005, True),  # 50 us are a quarter of this step
+        ],
+    )
+    def test_when_the_input_is_not_the_bottleneck(self, pace, waited, limits):
+        """A wait of at most 2 %, or of at most 50 us and 10 %; then advice says so, even if the pipeline is nearly as slow."""
+        run = figures(function(0.95 * pace), pace=pace, waited=waited)
+        assert run.exposed_wait.is_bottleneck is limits
+        assert ("consumer" in kinds(run)) is not limits
 
     def test_a_function_that_keeps_the_interpreter(self):
         """20 ms serial on 4 processors: 5 ms in processes; compiled on 4 threads the same."""

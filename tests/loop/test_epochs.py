@@ -262,6 +262,37 @@ def test_progress_shows_throughput_waiting_and_the_slowest_operator(monkeypatch,
     assert bar.text == "4 samples/s, waited 100%, slowest: python_function"
 
 
+@pytest.mark.parametrize(
+    ("makes", "trains", "text"),
+    [
+        (0.001, 0.999, "exposed wait 0.1% (1 ms of 1000 ms a step): the input is not your bottleneck"),
+        (
+            0.25,
+            0.25,
+            "exposed wait 50.0% (250 ms of 500 ms a step): the input limits this loop: pipe.advice() says why",
+        ),
+    ],
+)
+def test_an_epoch_reports_the_exposed_wait(clock, makes, trains, text):
+    """The share of a step that the loop waits for its batch; the first batch is not counted, nor is the end."""
+
+    def waits(x):
+        clock.advance(makes / 4)
+        return x
+
+    @pipeline_def(batch_size=4, num_threads=1, exec_async=False)
+    def slow():
+        return fn.python_function(read_numbers(count=12), function=waits)
+
+    epoch = slow().epoch()
+    assert str(epoch.exposed_wait) == "no step has been measured"
+    for _ in epoch:
+        clock.advance(trains)
+    assert epoch.exposed_wait.steps == 2
+    assert epoch.exposed_wait.share == pytest.approx(makes / (makes + trains))
+    assert str(epoch.exposed_wait) == text
+
+
 # ----------------------------------------------------------------------------------------------------
 # The adapters' iterator
 

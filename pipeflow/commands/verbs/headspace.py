@@ -21,6 +21,7 @@ from pipeflow import timing
 from pipeflow.commands.result import Line, Refused, Result
 from pipeflow.commands.target import positive, told
 from pipeflow.executor import Executor
+from pipeflow.executor.figures import NOT_THE_BOTTLENECK
 from pipeflow.progress import Progress
 from pipeflow.reporting.units import seconds
 
@@ -106,7 +107,7 @@ def _result(script: str, made: float, waited: float, ready: float, count: int) -
         )
         then = f"Next: pipeflow advice {script}:PIPE says what would make the pipeline faster"
     else:
-        first = Line("no headspace: this loop would not be faster with any pipeline", "good")
+        first = Line(f"no headspace: {NOT_THE_BOTTLENECK}; this loop would not be faster with any pipeline", "good")
         then = "Next: make the step of the model faster; the pipeline keeps up with it"
     return Result(
         [

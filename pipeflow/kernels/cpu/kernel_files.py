@@ -139,7 +139,7 @@ class KernelFiles:
         """The stored specialisation, or None; a file that is damaged counts as absent."""
         path = self.path(key)
         try:
-            content = _read_own(path)
+            content = read_own(path)
             if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
                 raise ValueError("its digest is wrong")
             return pickle.loads(content[_DIGEST_BYTES:])
@@ -284,7 +284,7 @@ def _open_own(path: Path, flags: int) -> int:
     return descriptor
 
 
-def _read_own(path: Path) -> bytes:
+def read_own(path: Path) -> bytes:
     """The content of a plain file of this user; a symbolic link is not followed."""
     with os.fdopen(_open_own(path, os.O_RDONLY), "rb") as file:
         return file.read()

@@ -31,15 +31,19 @@ def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatche
     if isinstance(function, Dispatcher):
         return function
     compiled = numba.njit(nogil=True)(function)
-    # What is kept names the function's module: code of a module that cannot be imported again could not be loaded.
-    if getattr(function, "__module__", None) in sys.modules and os.path.isfile(function.__code__.co_filename):
-        stamp = digest(function)
-        if folder_for(FOLDER) is not None:
-            keep(compiled, cache_class(lambda: stamp, lambda: FOLDER))
+    kept_on_disk(compiled, function, digest(function))
     if signature is not None:
         compiled.compile(signature)
         compiled.disable_compile()
     return compiled
+
+
+def kept_on_disk(compiled: Dispatcher, function: Callable[..., Any], stamp: str) -> None:
+    """Keeps what a dispatcher compiles in files with this stamp, if the function can be found again."""
+    # What is kept names the function's module: code of a module that cannot be imported again could not be loaded.
+    again = getattr(function, "__module__", None) in sys.modules and os.path.isfile(function.__code__.co_filename)
+    if again and folder_for(FOLDER) is not None:
+        keep(compiled, cache_class(lambda: stamp, lambda: FOLDER))
 
 
 def digest(function: Callable[..., Any]) -> str:
@@ -91,12 +95,13 @@ class Jitted:
 
     def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
         try:
-            return self._dispatcher(*map(_in_order, arrays), **named)
+            return self._dispatcher(*map(in_order, arrays), **named)
         except errors.NumbaError as error:
             raise compile_error(self.func, error) from None
 
 
-def _in_order(value: Any) -> Any:
+def in_order(value: Any) -> Any:
+    """A C-contiguous array; any other value unchanged."""
     return value if not isinstance(value, np.ndarray) or value.flags.c_contiguous else np.ascontiguousarray(value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pipeflow import types
 from pipeflow.declare import OpDef, Outputs, Spec, parameters
 from pipeflow.errors import count_of, function_name
+from pipeflow.operators.functions.compiling import check_jit, is_auto
 
 OUTPUTS = parameters(
     num_outputs=(int, 1, "number of arrays that the function returns; 0: none"),
@@ -38,14 +39,14 @@ def check_outputs(args: Any) -> None:
     """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
         raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
-    if getattr(args, "jit", False) and (
-        args.batch_processing or args.parallel == "processes" or args.timeout is not None
-    ):
+    jit = getattr(args, "jit", False)
+    check_jit(jit)
+    if jit and (args.batch_processing or args.parallel == "processes" or args.timeout is not None):
         raise ValueError(
-            "jit=True compiles a function of single samples that runs on the pipeline's threads: "
+            f"jit={jit!r} compiles a function of single samples that runs on the pipeline's threads: "
             'it goes with neither batch_processing, parallel="processes" nor timeout'
         )
-    if getattr(args, "jit", False):
+    if jit and not is_auto(jit):
         check_compilable(args.function)
     check_timeout(getattr(args, "timeout", None))
     outputs = promised(args)

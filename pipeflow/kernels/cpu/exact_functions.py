@@ -1,0 +1,455 @@
+"""Compiles functions of the user so that they give the results of NumPy to the bit, or refuses them.
+
+Numba's own rules differ from NumPy's in places that the first samples of a run need not show: a Python number next to an array
+of float32 is a float64 there, sums of single small integers do not wrap around, casts of numbers that do not fit are
+undefined, and some functions round in another way. Two passes of the compiler take care of this:
+
+- ``KeepTypes`` gives Python numbers the type that NumPy gives them, and checks numbers that are stored or cast: one that
+  does not fit raises an exception, and the caller then runs the plain function.
+- ``CheckExact`` refuses everything that is not known to give the same bits. It is left out for functions that may differ
+  by a tolerance.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import errors, ir, ir_utils
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.dispatcher import Dispatcher
+from numba.core.typed_passes import NopythonRewrites, NopythonTypeInference
+from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
+from numba.np import numpy_support
+
+from pipeflow.kernels.cpu.numpy_numbers import (
+    HELPERS,
+    as_cast,
+    as_compared,
+    as_integer,
+    as_stored,
+    as_weak,
+    element_of,
+    store,
+)
+from pipeflow.kernels.cpu.variables import Names, is_python_number
+
+_COMPARISONS = {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
+_POWERS = {operator.pow, operator.ipow}
+_REMAINDERS = {operator.floordiv, operator.mod, operator.ifloordiv, operator.imod}
+_ARITHMETIC = {
+    getattr(operator, prefix + name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "lshift", "rshift", "and_", "or_", "xor")
+    for prefix in ("", "i")
+    if hasattr(operator, prefix + name)
+} | {operator.iand, operator.ior, operator.ixor}
+_ANY_TYPE = {
+    *[
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "where",
+        "clip",
+        "abs",
+        "absolute",
+        "sqrt",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+    ],
+    *[
+        "sign",
+        "negative",
+        "square",
+        "isnan",
+        "isfinite",
+        "isinf",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "logical_xor",
+        "any",
+        "all",
+    ],
+    *[
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "true_divide",
+        "greater",
+        "greater_equal",
+        "less",
+        "less_equal",
+        "equal",
+        "not_equal",
+    ],
+    *[
+        "concatenate",
+        "stack",
+        "vstack",
+        "hstack",
+        "column_stack",
+        "flip",
+        "fliplr",
+        "flipud",
+        "rot90",
+        "roll",
+        "transpose",
+        "reshape",
+        "ravel",
+        "flatten",
+    ],
+    *[
+        "copy",
+        "ascontiguousarray",
+        "expand_dims",
+        "swapaxes",
+        "repeat",
+        "take",
+        "count_nonzero",
+        "nonzero",
+        "array",
+        "asarray",
+        "diff",
+        "atleast_1d",
+    ],
+    *["fill", "float32", "float64", "intp", "int64", "eye", "identity"],
+}
+_WHOLE_NUMBERS = {
+    *[
+        "sum",
+        "prod",
+        "cumsum",
+        "min",
+        "max",
+        "amin",
+        "amax",
+        "argmin",
+        "argmax",
+        "sort",
+        "unique",
+        "searchsorted",
+        "bincount",
+        "bitwise_and",
+        "bitwise_or",
+    ],
+    *[
+        "bitwise_xor",
+        "invert",
+        "bitwise_not",
+        "left_shift",
+        "right_shift",
+        "minimum",
+        "maximum",
+        "arange",
+        "dot",
+        "floor_divide",
+        "remainder",
+        "mod",
+    ],
+}
+_DRAWS = {"random", "uniform", "integers"}
+_BUILTINS = {len, int, float, bool, abs, range, slice}
+_BUILTINS_OF_WHOLE_NUMBERS = {min, max, sum, round}
+_CASTS_WEAK = {"where": 1, "clip": 0, "add": 0, "subtract": 0, "multiply": 0, "divide": 0, "true_divide": 0}
+_CASTS_WEAK |= {"minimum": 0, "maximum": 0}
+_LIBRARIES = {"numpy", "math", "numba"}
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class KeepTypes(FunctionPass):
+    """Gives Python numbers the types that NumPy gives them, and checks numbers that are stored or cast."""
+
+    _name = "pipeflow_keep_types"
+    exact = True
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Changes the code of one function."""
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(ir.Assign):
+                if isinstance(statement.value, ir.Arg):
+                    self._default(statement, state.args)
+        names = Names(state.func_ir.blocks)
+        for block in state.func_ir.blocks.values():
+            block.body = [new for statement in block.body for new in self._changed(statement, block.scope, names)]
+        state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
+        return True
+
+    @staticmethod
+    def _default(statement: Any, arguments: Any) -> None:
+        """Writes a default into the code, where it is a Python number like any other."""
+        kind = arguments[statement.value.index]
+        if isinstance(kind, types.Omitted) and is_python_number(kind.value):
+            statement.value = ir.Const(kind.value, statement.loc)
+
+    def _changed(self, statement: Any, scope: Any, names: Names) -> Iterator[Any]:
+        """The statements that take the place of one."""
+        before: list[Any] = []
+
+        def call(function: Callable[..., Any], *arguments: Any) -> Any:
+            place = statement.loc
+            held = scope.redefine("$pipeflow_function", place)
+            before.append(ir.Assign(ir.Global(function.__name__, function, place), held, place))
+            result = scope.redefine("$pipeflow_number", place)
+            before.append(ir.Assign(ir.Expr.call(held, list(arguments), (), place), result, place))
+            return result
+
+        if isinstance(statement, (ir.SetItem, ir.StaticSetItem)):
+            if names.is_weak(statement.value):
+                statement.value = call(as_weak, statement.value, statement.target)
+            statement.value = call(as_stored, statement.value, statement.target)
+            if isinstance(statement, ir.SetItem):
+                call(store, statement.target, statement.index, statement.value)
+                yield from before
+                return
+        elif isinstance(statement, ir.Assign):
+            value = statement.value
+            if isinstance(value, (ir.Global, ir.FreeVar)) and _is_own(value.value):
+                value.value = compiled(value.value, self.exact)
+            elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
+                self._operands(value, names, call)
+            elif isinstance(value, ir.Expr) and value.op == "call":
+                statement.value = self._call(value, names, call)
+        yield from before
+        yield statement
+
+    @staticmethod
+    def _operands(value: Any, names: Names, call: Callable[..., Any]) -> None:
+        if value.fn in _POWERS and names.constant(value.rhs) == 2:  # NumPy multiplies
+            inplace = value.fn is operator.ipow
+            value.fn = operator.imul if inplace else operator.mul
+            if inplace:
+                value.immutable_fn = operator.mul
+            value.rhs = value.lhs
+            return
+        change = as_compared if value.fn in _COMPARISONS else as_weak
+        if names.is_weak(value.lhs) and not names.is_weak(value.rhs):
+            value.lhs = call(change, value.lhs, value.rhs)
+        elif names.is_weak(value.rhs) and not names.is_weak(value.lhs):
+            value.rhs = call(change, value.rhs, value.lhs)
+
+    @staticmethod
+    def _call(value: Any, names: Names, call: Callable[..., Any]) -> Any:
+        """The call that takes the place of another."""
+        called, method = names.value_of(value.func), names.method_of(value.func)
+        if called is int and len(value.args) == 1:
+            return call(as_integer, value.args[0])
+        if called is None and method == "astype" and len(value.args) == 1 and not value.kws:
+            array = names.definitions[value.func.name].value
+            return call(as_cast, array, value.args[0])
+        first = _CASTS_WEAK.get(getattr(called, "__name__", "")) if called is not None else None
+        if first is not None and not value.kws:
+            strong = [argument for argument in value.args[first:] if not names.is_weak(argument)]
+            if strong:
+                value.args = [
+                    call(as_weak, argument, strong[0]) if place >= first and names.is_weak(argument) else argument
+                    for place, argument in enumerate(value.args)
+                ]
+        return value
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class KeepTypesClosely(KeepTypes):
+    """The same for functions that may differ by a tolerance."""
+
+    _name = "pipeflow_keep_types_closely"
+    exact = False
+
+
+def _is_own(value: Any) -> bool:
+    """True for a plain function of the user."""
+    return (
+        isinstance(value, FunctionType)
+        and value.__module__.partition(".")[0] not in _LIBRARIES
+        and value not in HELPERS
+    )
+
+
+class NotExact(errors.TypingError):
+    """A part of a function that is not known to give NumPy's bits."""
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class CheckExact(FunctionPass):
+    """Refuses what is not known to give the bits of NumPy."""
+
+    _name = "pipeflow_check_exact"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Checks one function after its types are known."""
+        names = Names(state.func_ir.blocks)
+        for block in state.func_ir.blocks.values():
+            for statement in block.body:
+                if isinstance(statement, ir.StaticSetItem):
+                    kinds = [state.typemap[item.name] for item in (statement.target, statement.value)]
+                    _check_store(kinds[0], kinds[1], statement.loc)
+                value = getattr(statement, "value", None)
+                if isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop", "unary"):
+                    self._arithmetic(value, statement, state)
+                elif isinstance(value, ir.Expr) and value.op == "call":
+                    self._call(value, names, state)
+        return False
+
+    @staticmethod
+    def _arithmetic(value: Any, statement: Any, state: Any) -> None:
+        operands = [value.value] if value.op == "unary" else [value.lhs, value.rhs]
+        kinds = [types.unliteral(state.typemap[operand.name]) for operand in operands]
+        elements = [kind.dtype if isinstance(kind, types.Array) else kind for kind in kinds]
+        if not all(isinstance(element, (types.Number, types.Boolean)) for element in elements):
+            return  # tuples, strings
+        floats = any(isinstance(element, types.Float) for element in elements)
+        if value.fn in _POWERS or value.fn is operator.matmul or (value.fn in _REMAINDERS and floats):
+            raise NotExact(f"{value.fn.__name__} may round in another way", loc=statement.loc)
+        unsigned = types.uint64 in elements
+        if unsigned and any(isinstance(element, types.Integer) and element.signed for element in elements):
+            raise NotExact("uint64 next to signed integers", loc=statement.loc)
+        result = types.unliteral(state.typemap[statement.target.name])
+        if value.fn in _ARITHMETIC and isinstance(result, types.Number) and value.fn not in _DIVISIONS:
+            wanted = np.result_type(*map(numpy_support.as_dtype, elements))
+            if numpy_support.as_dtype(result) != wanted:
+                raise NotExact(
+                    f"arithmetic with single numbers of {' and '.join(map(str, elements))}: NumPy keeps the type, which wraps "
+                    "around; write int(x) or float(x)",
+                    loc=statement.loc,
+                )
+        if value.op == "unary" and isinstance(result, types.Number) and result != elements[0]:
+            raise NotExact(f"a sign of a single number of {elements[0]}", loc=statement.loc)
+
+    @staticmethod
+    def _call(value: Any, names: Names, state: Any) -> None:
+        called, method = names.value_of(value.func), names.method_of(value.func)
+        name = method or getattr(called, "__name__", "")
+        arguments = [state.typemap[argument.name] for argument in value.args]
+        receiver = None
+        if called is None and method:
+            receiver = types.unliteral(state.typemap[names.definitions[value.func.name].value.name])
+            arguments.insert(0, receiver)
+        if isinstance(called, Dispatcher):
+            if called._compiler.pipeline_class is not Exact:  # type: ignore[attr-defined]
+                raise NotExact(f"{name} was compiled in another way", loc=value.loc)
+            return
+        if called is store:
+            _check_store(arguments[0], arguments[2], value.loc)
+        if called in HELPERS or called in _BUILTINS:
+            return
+        whole = all(_is_whole(kind) for kind in arguments)
+        if isinstance(receiver, types.NumPyRandomGeneratorType):
+            known = name in _DRAWS
+        elif isinstance(receiver, types.DictType):
+            known = name in ("get", "keys", "values", "items")
+        elif called is not None and not method:
+            known = called in _BUILTINS_OF_WHOLE_NUMBERS and whole
+        elif called is not None and getattr(math, name, None) is called:
+            known = name in ("sqrt", "floor", "ceil", "fabs", "isnan", "isinf", "isfinite")
+        else:
+            known = name in _ANY_TYPE or (name in _WHOLE_NUMBERS and whole)
+            if name in ("mean", "sum") and arguments and _is_small(arguments[0]):
+                known = True
+        if not known:
+            raise NotExact(f"{name or 'a call'} may round in another way", loc=value.loc)
+
+
+def _check_store(target: Any, value: Any, place: Any) -> None:
+    if not isinstance(target, types.Array) or not isinstance(value, types.Array):
+        return
+    if isinstance(target.dtype, types.Integer) and isinstance(value.dtype, types.Float):
+        raise NotExact("an array of floats is stored in one of integers without astype", loc=place)
+
+
+_DIVISIONS = {operator.truediv, operator.itruediv}
+
+
+def _is_whole(kind: Any) -> bool:
+    kind = types.unliteral(kind)
+    if isinstance(kind, types.BaseTuple):
+        return all(_is_whole(item) for item in kind)
+    if isinstance(kind, (types.Array, types.List)):
+        kind = kind.dtype
+    return not isinstance(kind, (types.Float, types.Complex))
+
+
+def _is_small(kind: Any) -> bool:
+    """True for an array whose sum fits into a float64 without rounding."""
+    element = element_of(kind)
+    return isinstance(element, types.Boolean) or (isinstance(element, types.Integer) and element.bitwidth <= 32)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class FuseFloats(NopythonRewrites):
+    """Numba's rewriting of array expressions to one loop, if all arithmetic is of one floating type.
+
+    In such a loop small integers do not wrap around as they do in NumPy.
+    """
+
+    _name = "pipeflow_fuse_floats"
+
+    def run_pass(self, state: Any) -> bool:
+        """Rewrites one function, or leaves it as it is."""
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(ir.Assign):
+                value = statement.value
+                if isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop", "unary"):
+                    operands = [value.value] if value.op == "unary" else [value.lhs, value.rhs]
+                    kinds = [types.unliteral(state.typemap[operand.name]) for operand in operands]
+                    if any(isinstance(kind, types.Array) for kind in kinds) and _is_mixed(kinds):
+                        return False
+        done: bool = super().run_pass(state)
+        return done
+
+
+def _is_mixed(kinds: list[Any]) -> bool:
+    return len({element_of(kind) for kind in kinds}) > 1 or not isinstance(element_of(kinds[0]), types.Float)
+
+
+class Close(CompilerBase):
+    """Compiles a function with NumPy's types."""
+
+    checks = False
+
+    def define_pipelines(self) -> list[Any]:
+        """Numba's passes and those of this module."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        keeping = KeepTypes if self.checks else KeepTypesClosely
+        passes.add_pass_after(keeping, LiteralPropagationSubPipelinePass)
+        if self.checks:
+            passes.add_pass_after(CheckExact, NopythonTypeInference)
+        passes.passes = [
+            (FuseFloats, text) if item is NopythonRewrites else (item, text) for item, text in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+class Exact(Close):
+    """The same, and refuses what is not known to give NumPy's bits."""
+
+    checks = True
+
+
+@lru_cache(maxsize=256)
+def compiled(function: Callable[..., Any], exact: bool) -> Dispatcher:
+    """The function as a dispatcher that gives NumPy's bits or, if it is not ``exact``, NumPy's types."""
+    # Places outside of an array and divisions by zero raise; the caller then runs the plain function.
+    made: Dispatcher = numba.njit(
+        nogil=True, boundscheck=True, error_model="python", pipeline_class=Exact if exact else Close
+    )(function)
+    return made

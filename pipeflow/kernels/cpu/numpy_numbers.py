@@ -1,0 +1,184 @@
+"""Numbers in compiled functions of the user with the types of NumPy, and an exception where one does not fit.
+
+``exact_functions.py`` puts calls of these into a function before its types are known; each has one implementation for each kind
+of arguments. A Python number is *weak* (the word of NumPy's promotion rules): the type of the other operand decides.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload, register_jitable
+
+
+def as_weak(weak: Any, _other: Any) -> Any:
+    """A Python number in the type that NumPy gives it next to the other operand."""
+    return weak
+
+
+def as_compared(weak: Any, _other: Any) -> Any:
+    """The same for comparisons, where an integer may be beyond the range of the other operand."""
+    return weak
+
+
+def as_stored(value: Any, _target: Any) -> Any:
+    """A number that is stored in an array; an exception if it does not fit."""
+    return value
+
+
+def store(target: Any, index: Any, value: Any) -> None:
+    """``target[index] = value``; Numba has no masks with several axes."""
+    target[index] = value
+
+
+def as_integer(value: Any) -> Any:
+    """``int(value)``; an exception if it has more than 64 bits."""
+    return int(value)
+
+
+def as_cast(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """``array.astype(dtype)``; an exception if a number does not fit."""
+    return array.astype(dtype)
+
+
+def _rule(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers the implementations of a function for types. Numba compares signatures, so these have no annotations."""
+
+    def register(typer: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(typer)
+        def plain(*kinds: Any, **named: Any) -> Any:
+            made = typer(*kinds, **named)
+            if made is not None:
+                made.__annotations__.clear()
+            return made
+
+        typer.__annotations__.clear()
+        plain.__annotations__.clear()
+        made: Callable[..., Any] = overload(function)(plain)
+        return made
+
+    return register
+
+
+def element_of(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return kind.dtype if isinstance(kind, types.Array) else kind
+
+
+def _in_range(element: types.Integer) -> Callable[..., Any]:
+    """Casts an integer to a type of integers, or raises."""
+    if element.signed and element.bitwidth == 64:
+        return lambda value, other: value
+    low, high, cast = element.minval, element.maxval, getattr(np, element.name)
+
+    def convert(value: Any, other: Any) -> Any:
+        if value < low or value > high:
+            raise OverflowError("a number does not fit into the type of the array")
+        return cast(value)
+
+    return convert
+
+
+def _weak_float(weak: Any, element: Any) -> Callable[..., Any]:
+    if isinstance(element, types.Float) and isinstance(weak, (types.Float, types.Integer, types.Boolean)):
+        cast = np.float32 if element.bitwidth == 32 else np.float64
+        return lambda value, other: cast(value)
+    return lambda value, other: value
+
+
+@_rule(as_weak)
+def _(value: Any, other: Any) -> Any:
+    weak, element = types.unliteral(value), element_of(other)
+    if isinstance(element, types.Integer) and isinstance(weak, types.Integer):
+        return _in_range(element)
+    return _weak_float(weak, element)
+
+
+@_rule(as_compared)
+def _(value: Any, other: Any) -> Any:
+    return _weak_float(types.unliteral(value), element_of(other))
+
+
+@_rule(as_stored)
+def _(value: Any, other: Any) -> Any:
+    value, element = types.unliteral(value), element_of(other)
+    if isinstance(element, types.Integer) and isinstance(value, types.Float):
+        low, high = float(element.minval), float(element.maxval)
+        inside = _inside(low, high, element.bitwidth == 64)
+
+        def convert(value: Any, other: Any) -> Any:
+            if not inside(value):
+                raise OverflowError("a number does not fit into the type of the array")
+            return value
+
+        return convert
+    return lambda value, other: value
+
+
+@_rule(store)
+def _(target: Any, index: Any, value: Any) -> Any:
+    masked = isinstance(index, types.Array) and isinstance(index.dtype, types.Boolean) and index.ndim > 1
+    if masked and isinstance(types.unliteral(value), (types.Number, types.Boolean)):
+
+        def convert(target: Any, index: Any, value: Any) -> None:
+            if target.shape != index.shape:
+                raise IndexError("the mask has another shape than the array")
+            for place in np.ndindex(index.shape):
+                if index[place]:
+                    target[place] = value
+
+        return convert
+
+    def plain(target: Any, index: Any, value: Any) -> None:
+        target[index] = value
+
+    return plain
+
+
+def _inside(low: float, high: float, wide: bool) -> Any:
+    """True for a float that becomes an integer of this range when its fraction is cut off; False for NaN."""
+    if wide:  # high + 1 is the next float
+        return register_jitable(lambda value: value >= low and value < high)
+    return register_jitable(lambda value: value > low - 1 and value < high + 1)
+
+
+@_rule(as_integer)
+def _(value: Any) -> Any:
+    kind = types.unliteral(value)
+    if isinstance(kind, types.Float):
+        inside = _inside(-(2.0**63), 2.0**63, True)
+
+        def convert(value: Any) -> Any:
+            if not inside(value):
+                raise OverflowError("a number has more than 64 bits")
+            return np.int64(value)
+
+        return convert
+    if kind is types.uint64:
+        return None
+    return lambda value: np.int64(value)
+
+
+@_rule(as_cast)
+def _(value: Any, dtype: Any) -> Any:
+    if not isinstance(value, types.Array) or not isinstance(dtype, types.NumberClass):
+        return None
+    if isinstance(value.dtype, types.Float) and isinstance(dtype.dtype, types.Integer):
+        element = dtype.dtype
+        inside = _inside(float(element.minval), float(element.maxval), element.bitwidth == 64)
+
+        def convert(value: Any, dtype: Any) -> Any:
+            fit = True
+            for number in value.flat:
+                fit &= inside(number)
+            if not fit:
+                raise OverflowError("a number does not fit into the type of the array")
+            return value.astype(dtype)
+
+        return convert
+    return lambda value, dtype: value.astype(dtype)
+
+
+HELPERS = {as_weak, as_compared, as_stored, store, as_integer, as_cast}

@@ -1,0 +1,340 @@
+"""``jit="auto"``: functions of the user that are compiled in the background, compared, and used only if they agree.
+
+For every kind of inputs there is one *trial*. Until the compiled version is there, the plain function runs. Then both run
+for CHECKED samples, and the plain results are used. Only then does the compiled version run alone, with a comparison at
+every EVERYth sample. A difference, or an exception that the plain function does not raise, ends the trial for good; the sample
+gets the plain result. Trials that have failed are remembered on disk by the code of the function, next to its compiled versions.
+"""
+
+import atexit
+import itertools
+import json
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import errors
+from numba.core.dispatcher import Dispatcher
+
+from pipeflow.kernels.cpu.exact_functions import compiled
+from pipeflow.kernels.cpu.jit import stamp
+from pipeflow.kernels.cpu.kernel_files import folder_for, read_own
+from pipeflow.kernels.cpu.user_functions import FOLDER, array_type, compile_error, digest, in_order, kept_on_disk
+
+log = logging.getLogger("pipeflow")
+CHECKED = 64
+EVERY = 1000
+MOST_KINDS = 8  # of inputs; functions that get more of them run as they are
+LONGEST_CODE = 4000  # bytes; the compiler's time grows with the code
+LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at every call
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the trial of a function goes: ``state`` is "compiling", "comparing", "compiled" or "plain"."""
+
+    state: str
+    reason: str = ""  # why the plain function runs
+    inputs: tuple[np.ndarray, ...] = ()  # of the sample that showed a difference
+
+
+class _Trial:
+    """A compiled version of a function for one kind of inputs, and how often it has agreed."""
+
+    def __init__(self) -> None:
+        self.call: Callable[..., Any] | None = None
+        self.form: Any = None  # the types of the plain results
+        self.trusted = False
+        self.agreed = 0
+        self.numbers = itertools.count(1)
+        self.report = Report("compiling")
+
+
+class Tried:
+    """A function that is called like the plain one, and gives the same results."""
+
+    def __init__(self, function: Callable[..., Any], tolerance: float | None, uses: Sequence[Any]) -> None:
+        self.func = function
+        self.tolerance = tolerance
+        self.exact = tolerance is None
+        self.reason = _too_large(function, uses)
+        self._uses = uses
+        self._arrays = [(use.value, use.value.tobytes()) for use in uses if _may_change(use.value)]
+        self._trials: dict[Any, _Trial] = {}
+        self._lock = threading.Lock()
+        self._digest = ""
+
+    def reports(self) -> list[Report]:
+        """The state of each trial."""
+        if self.reason:
+            return [Report("plain", self.reason)]
+        return [trial.report for trial in list(self._trials.values())]
+
+    def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
+        if self.reason:
+            return self.func(*arrays, **named)
+        kinds = tuple([(array.dtype, array.ndim) for array in arrays])
+        trial = self._trials.get(kinds)
+        if trial is None:
+            trial = self._begin(kinds, named)
+        call = trial.call
+        if call is None:
+            return self.func(*arrays, **named)
+        if not self._is_same():
+            self.reason = "a value that it uses from outside has changed"
+            return self.func(*arrays, **named)
+        generator: Any = named.get("rng")
+        before = None if generator is None else generator.bit_generator.state
+        error = None
+        try:
+            result = call(*[_read_only(array) for array in arrays], **named)
+        except Exception as raised:
+            error = raised
+        if error is None and trial.trusted and next(trial.numbers) % EVERY:
+            return _as_plain(result, trial.form)
+        if before is not None:
+            generator.bit_generator.state = before
+        kept = [array.copy() for array in arrays] if error is not None else arrays
+        plain = self.func(*arrays, **named)  # its own error is the right one
+        if error is not None:
+            self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
+            return plain
+        return self._compared(trial, result, plain, arrays)
+
+    def _compared(self, trial: _Trial, result: Any, plain: Any, arrays: Sequence[np.ndarray]) -> Any:
+        with self._lock:
+            if trial.call is None:
+                return plain
+            try:
+                if trial.form is None:
+                    trial.form = _form_of(plain)
+                found = _difference(_as_plain(result, trial.form), plain, self.tolerance)
+            except (TypeError, ValueError, OverflowError) as error:
+                found = str(error)
+            if found:
+                self._end(trial, f"compiled code gave another result: {found}", arrays)
+                return plain
+            trial.agreed += 1
+            if trial.agreed >= CHECKED and not trial.trusted:
+                trial.trusted = True
+                trial.report = Report("compiled")
+        return plain if self.exact else _as_plain(result, trial.form)
+
+    def _is_same(self) -> bool:
+        """True if all values from outside are those that the compiled code has."""
+        for use in self._uses:
+            if not use.is_same():
+                return False
+        return all(array.tobytes() == content for array, content in self._arrays)
+
+    def _begin(self, kinds: Any, named: Mapping[str, Any]) -> _Trial:
+        """Starts a trial. With a tolerance it is compiled at once: no result may depend on when it is ready."""
+        with self._lock:
+            known = self._trials.get(kinds)
+            if known is not None:
+                return known
+            trial = _Trial()
+            if len(self._trials) >= MOST_KINDS:
+                trial.report = Report("plain", f"it has had {MOST_KINDS} other kinds of inputs")
+            elif not all(dtype.kind in "biuf" and dtype != np.float16 and dtype.isnative for dtype, _ in kinds):
+                trial.report = Report("plain", "its inputs are not numbers that Numba knows")
+            elif self.exact:
+                in_background(lambda: self._compile(trial, kinds, named))
+            else:
+                self._compile(trial, kinds, named)
+            self._trials[kinds] = trial
+            return trial
+
+    def _compile(self, trial: _Trial, kinds: Any, named: Mapping[str, Any]) -> None:
+        """Compiles a version, unless this code is known to fail."""
+        trial_name = self._name(kinds)
+        reason = _remembered(trial_name)
+        if not reason:
+            try:
+                made = self._compiled()
+                types = [array_type(dtype, ndim, True) for dtype, ndim in kinds]
+                named_types = {name: numba.typeof(value) for name, value in named.items()}
+                made.compile(tuple(made._compiler.fold_argument_types(types, named_types)[1]))  # type: ignore[attr-defined]
+                trial.report = Report("comparing")
+                trial.call = made
+                return
+            except errors.NumbaError as error:
+                reason = str(compile_error(self.func, error))
+            except Exception as error:  # an error of the compiler itself
+                reason = f"it cannot be compiled: {type(error).__name__}: {error}"
+            _remember(trial_name, reason)
+        trial.report = Report("plain", reason)
+        log.info("%s runs as plain Python: %s", self.func.__qualname__, reason)
+
+    def _compiled(self) -> Dispatcher:
+        made = compiled(self.func, self.exact)
+        kept_on_disk(made, self.func, f"{self._key()}{'x' if self.exact else 'c'}")
+        return made
+
+    def _key(self) -> str:
+        if not self._digest:
+            self._digest = sha256(f"{stamp()} {digest(self.func)} {self.func.__defaults__!r}".encode()).hexdigest()[:16]
+        return self._digest
+
+    def _name(self, kinds: Any) -> str:
+        text = repr((self._key(), [(dtype.str, ndim) for dtype, ndim in kinds], self.tolerance))
+        return sha256(text.encode()).hexdigest()[:24]
+
+    def _end(self, trial: _Trial, reason: str, arrays: Sequence[np.ndarray]) -> None:
+        """Goes back to the plain function for good."""
+        trial.call = None
+        trial.report = Report("plain", reason, tuple(np.array(array) for array in arrays))
+        _remember(self._name(tuple((array.dtype, array.ndim) for array in arrays)), reason)
+        log.warning(
+            "%s (jit='auto') runs as plain Python from now on: %s; for inputs %s",
+            self.func.__qualname__,
+            reason,
+            ", ".join(f"{array.dtype} {array.shape}" for array in arrays),
+        )
+
+
+def _too_large(function: Any, uses: Sequence[Any]) -> str:
+    if len(function.__code__.co_code) > LONGEST_CODE:
+        return "its code is too long to try"
+    for use in uses:
+        if isinstance(use.value, np.ndarray) and _may_change(use.value) and use.value.nbytes > LARGEST_ARRAY:
+            return f"{use.name} is a large array that may change: call {use.name}.setflags(write=False)"
+    return ""
+
+
+def _may_change(value: Any) -> bool:
+    """True for an array whose content may change."""
+    while isinstance(value, np.ndarray):
+        if value.flags.writeable:
+            return True
+        value = value.base
+    return False
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array = in_order(array).view()
+    array.flags.writeable = False
+    return array
+
+
+# Results.
+
+
+def _form_of(plain: Any) -> Any:
+    """The types of a plain result: a type for a number, None for an array, a tuple of these for several."""
+    if isinstance(plain, (tuple, list)):
+        return type(plain), tuple(_form_of(item) for item in plain)
+    if type(plain) is np.ndarray:
+        return None
+    if isinstance(plain, (bool, int, float, np.generic)):
+        return type(plain)
+    raise TypeError(f"a result of type {type(plain).__name__} is not compared")
+
+
+def _as_plain(result: Any, form: Any) -> Any:
+    """A compiled result with the types of the plain one: compiled code returns Python's numbers."""
+    if form is None:
+        return result
+    if isinstance(form, tuple):
+        kind, items = form
+        return kind([_as_plain(item, part) for item, part in zip(result, items, strict=True)])
+    return form(result)
+
+
+def _difference(result: Any, plain: Any, tolerance: float | None) -> str:
+    """What differs between two results; "" if nothing does."""
+    if type(result) is not type(plain):
+        return f"a {type(result).__name__} instead of a {type(plain).__name__}"
+    if isinstance(plain, (tuple, list)):
+        if len(result) != len(plain):
+            return f"{len(result)} results instead of {len(plain)}"
+        return next(filter(None, (_difference(one, two, tolerance) for one, two in zip(result, plain))), "")
+    one, two = np.asarray(result), np.asarray(plain)
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return f"{one.dtype} {one.shape} instead of {two.dtype} {two.shape}"
+    if one.tobytes() == two.tobytes():
+        return ""
+    if tolerance is None:
+        wide = one.reshape(one.size, 1).view(np.uint8) != two.reshape(two.size, 1).view(np.uint8)
+        apart = wide.any(axis=1)
+    else:
+        apart = ~np.isclose(one, two, rtol=tolerance, atol=tolerance, equal_nan=True).ravel()
+        if not apart.any():
+            return ""
+    first = int(np.argmax(apart))
+    place = tuple(int(index) for index in np.unravel_index(first, one.shape)) if one.shape else ()
+    return f"{one.flat[first]!r} instead of {two.flat[first]!r}{f' at {place}' if place else ''}"
+
+
+# The memory of failed trials.
+
+
+def _file(name: str) -> Path | None:
+    folder = folder_for(FOLDER)
+    return None if folder is None else folder / f"tried-{name}.json"
+
+
+def _remembered(name: str) -> str:
+    """The reason why this code failed before; "" if it is not known to fail."""
+    path = _file(name)
+    if path is None:
+        return ""
+    try:
+        return str(json.loads(read_own(path))["reason"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _remember(name: str, reason: str) -> None:
+    path = _file(name)
+    if path is None:
+        return
+    with suppress(OSError):
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"reason": reason}, file)
+        os.replace(temporary, path)
+
+
+# The thread that compiles: one trial at a time. A program that ends waits for the trial that has begun.
+
+_turn = threading.Lock()
+_threads: list[threading.Thread] = []
+_ending = threading.Event()
+
+
+def in_background(work: Callable[[], None]) -> None:
+    """Does a piece of work in another thread."""
+
+    def do() -> None:
+        with _turn:
+            if not _ending.is_set():
+                work()
+
+    _threads[:] = [thread for thread in _threads if thread.is_alive()]
+    thread = threading.Thread(target=do, name="pipeflow-jit", daemon=True)
+    _threads.append(thread)
+    thread.start()
+
+
+def wait_for_trials() -> None:
+    """Waits until all trials that have begun are compiled."""
+    for thread in _threads:
+        thread.join()
+
+
+def _at_exit() -> None:
+    _ending.set()
+    wait_for_trials()
+
+
+atexit.register(_at_exit)

@@ -1,0 +1,68 @@
+"""The argument ``jit`` of fn.python_function: False, True, "auto" or "auto:1e-6"."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.functions.state import State, state_of
+
+AUTO = "auto"
+
+
+def is_auto(jit: Any) -> bool:
+    """True if compiled code is tried, and used only if it gives the same results."""
+    return isinstance(jit, str)
+
+
+def tolerance_of(jit: "bool | str") -> float | None:
+    """The accepted difference of ``jit="auto:1e-6"``; None if every bit must be the same."""
+    _, _, number = jit.partition(":") if isinstance(jit, str) else ("", "", "")
+    return float(number) if number else None
+
+
+def check_jit(jit: Any) -> None:
+    """Raises unless it is a value that ``jit`` can have."""
+    if isinstance(jit, bool) or jit in (0, 1):
+        return
+    if isinstance(jit, str):
+        word, colon, number = jit.partition(":")
+        try:
+            if word == AUTO and (not colon or 0 < float(number) < float("inf")):
+                return
+        except ValueError:
+            pass
+        raise ValueError(f"jit must be True, False, 'auto', or 'auto:1e-6' with a positive tolerance, got {jit!r}")
+    raise TypeError(f"jit must be a bool or 'auto', got {type(jit).__name__} {jit!r}")
+
+
+@lru_cache(maxsize=256)
+def _state(function: Callable[..., Any]) -> State:
+    return state_of(function)
+
+
+@lru_cache(maxsize=256)
+def _tried(function: Callable[..., Any], tolerance: float | None) -> Any:
+    """The function with its trials; None if it may keep state, and is not tried."""
+    state = _state(function)
+    return None if state.reason else kernels.tried_functions.Tried(function, tolerance, state.uses)
+
+
+def version_of(function: Callable[..., Any], jit: "bool | str") -> Callable[..., Any]:
+    """The function that is called in place of the user's."""
+    if is_auto(jit):
+        return _tried(function, tolerance_of(jit)) or function
+    return kernels.user_functions.jitted(function) if jit else function  # type: ignore[no-any-return]
+
+
+def joins(function: Callable[..., Any], jit: "bool | str") -> bool:
+    """True if the calls may run on all threads: of compiled code, and of functions without state with "auto"."""
+    return _state(function).any_order if is_auto(jit) else bool(jit)
+
+
+def trials_of(function: Callable[..., Any], jit: "bool | str") -> list[tuple[str, str]]:
+    """For ``jit="auto"``: the state of each trial, and the reason if the function runs as plain Python."""
+    found = _tried(function, tolerance_of(jit))
+    if found is None:
+        return [("plain", f"it may keep state: {_state(function).reason}")]
+    return [(report.state, report.reason) for report in found.reports()]
