@@ -2555,7 +2555,7 @@ def python_function(
     num_outputs: Literal[1] = ...,
     output_layouts: Any = None,
     batch_processing: bool | Literal[0, 1] | None = False,
-    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
     jit: Any = False,
@@ -2573,7 +2573,7 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
@@ -2588,7 +2588,7 @@ def python_function(
     num_outputs: int,
     output_layouts: Any = None,
     batch_processing: bool | Literal[0, 1] | None = False,
-    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
     jit: Any = False,
@@ -2606,7 +2606,7 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
@@ -2621,7 +2621,7 @@ def python_function(
     num_outputs: int | None = 1,
     output_layouts: Any = None,
     batch_processing: bool | Literal[0, 1] | None = False,
-    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
     timeout: float | None = None,
     outputs: Any = None,
     jit: Any = False,
@@ -2639,7 +2639,7 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
@@ -2652,7 +2652,7 @@ def python_function(
     num_outputs: Literal[1] = ...,
     output_layouts: Any = None,
     batch_processing: bool | Literal[0, 1] | None = False,
-    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
     jit: Any = False,
@@ -2670,7 +2670,7 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
@@ -2683,7 +2683,7 @@ def python_function(
     num_outputs: int,
     output_layouts: Any = None,
     batch_processing: bool | Literal[0, 1] | None = False,
-    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
     timeout: float | None = None,
     outputs: None = None,
     jit: Any = False,
@@ -2701,7 +2701,7 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
@@ -2714,7 +2714,7 @@ def python_function(
     num_outputs: int | None = 1,
     output_layouts: Any = None,
     batch_processing: bool | Literal[0, 1] | None = False,
-    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
     timeout: float | None = None,
     outputs: Any = None,
     jit: Any = False,
@@ -2732,7 +2732,7 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same

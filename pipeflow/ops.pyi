@@ -2253,7 +2253,7 @@ class PythonFunction(Operator):
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
         timeout: seconds after which a call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
@@ -2266,7 +2266,7 @@ class PythonFunction(Operator):
         num_outputs: int | None = 1,
         output_layouts: Any = None,
         batch_processing: bool | Literal[0, 1] | None = False,
-        parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+        parallel: Literal['serial', 'threads', 'processes', 'auto'] | None = 'serial',
         timeout: float | None = None,
         outputs: Any = None,
         jit: Any = False,

@@ -43,11 +43,11 @@ class Pipeline(Running, States, Reports, Looking):
     def __init__(
         self,
         batch_size: int | None = None,
-        num_threads: int | None = None,
+        num_threads: "int | Literal['auto'] | None" = None,
         device_id: int | None = None,
         seed: int | None = None,
         exec_pipelined: bool = True,
-        prefetch_queue_depth: "int | Mapping[str, int]" = 2,
+        prefetch_queue_depth: "int | Mapping[str, int] | Literal['auto']" = 2,
         exec_async: bool = True,
         bytes_per_sample: int = 0,
         set_affinity: bool = False,
@@ -72,6 +72,7 @@ class Pipeline(Running, States, Reports, Looking):
         cuda_graph: bool = False,
         on_error: Any = "raise",
         max_failures: "int | float | None" = None,
+        memory: "int | str | None" = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _ARGUMENTS}
         for name in _DEPRECATED:
@@ -161,13 +162,13 @@ class Pipeline(Running, States, Reports, Looking):
 
     def _prefetch(self) -> None:
         self.iter_setup()
-        self._built().fill(self._settings.depth)
+        self._built().fill(self._depth())
 
     def _deliver(self, handing: Handing) -> Delivered:
         executor = self._built()
         self._consumed = True
         begun = timing.wall()
-        delivered = self._checked(executor.take(handing, self._settings.depth))
+        delivered = self._checked(executor.take(handing, self._depth()))
         self._waited += timing.wall() - begun
         self._note(handing, delivered)
         return delivered

@@ -89,7 +89,7 @@ def check_saveable(plan: Plan, executor: Executor) -> None:
     """Raises an error that lists every function whose state cannot be taken."""
     reasons = []
     for kind, step, keeper in _keepers(plan):
-        if kind == "sample" or dict(step.constants).get("parallel", "serial") != "serial":
+        if kind == "sample" or dict(step.constants).get("parallel") in ("threads", "processes"):
             reasons.append(
                 f"{step.name!r}: {function_name(keeper)} keeps a state (get_state), so it must be called for one sample "
                 "after another: leave parallel= out"

@@ -25,7 +25,7 @@ class Claims:
     def __init__(self, ring: deque[BatchRun], stages: list[StageRunner], threads: int) -> None:
         self._ring = ring
         self._stages = stages
-        self._threads = threads
+        self.threads = threads
         self.tasks: dict[int, Task] = {}  # thread -> its task
         self._parted: BatchRun | None = None  # some strands of a chunk are claimed: a thread may wait for the others
 
@@ -42,7 +42,7 @@ class Claims:
             begin, end, strand = self._strand(batch, runner)
         else:
             begin = batch.cursor
-            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self._threads), batch.size)
+            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
         task = self.tasks[threading.get_ident()] = Task(batch, begin, end, strand)
         return task
 
@@ -53,7 +53,7 @@ class Claims:
         """
         if not batch.strand:
             begin = batch.cursor
-            batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self._threads), batch.size)
+            batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
         (begin, end), strand = batch.chunk, batch.strand
         batch.strand = (strand + 1) % runner.strands
         self._parted = batch if batch.strand else None

@@ -32,6 +32,7 @@ from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.settings import Settings
 from pipeflow.executor.surroundings import Surroundings, weakly
+from pipeflow.executor.tuning import Tuner
 from pipeflow.executor.watch import RunningCall, Watch
 from pipeflow.kernels import counts
 
@@ -82,6 +83,7 @@ class Executor:
         self._claims = Claims(self._ring, self.stages, self.crew.size)
         self._tasks = self._claims.tasks
         self._arena, self._lap = Arena(), Lap()
+        self.tuner = Tuner.of(settings, self.stages, self.device is not None)
         self._dropping = False  # a caller waits until no task runs; other callers are woken only for their batch
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
@@ -184,6 +186,10 @@ class Executor:
                 raise StopIteration
             with self._lock:
                 self.measuring.delivered(asked, ready, batch.size, self.crew.threads)
+                if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.reserved):
+                    self.crew.size = self.tuner.most  # the next call starts those that are missing
+                    self._claims.threads = self.tuner.threads
+                    self.crew.wake()
             error = batch.failure() or self.failures.judge(batch)
             if error is None and self.settings.enable_memory_stats:
                 self.measuring.count_bytes(batch)
@@ -373,6 +379,8 @@ class Executor:
 
     def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
+        if self.tuner is not None and len(self._tasks) >= self.tuner.threads:
+            return None
         task = self._claims.claim(last)
         if task is None:
             return None

@@ -1,5 +1,6 @@
 """The settings of a pipeline, checked once."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,11 +16,16 @@ from pipeflow.executor.workers import check_start_method
 # Beyond these a program would fill the memory before it fails, or never come to its first batch.
 _LARGEST_BATCH = 2**31 - 1
 _MOST_AT_A_TIME = 4096
+# The settings that may be "auto", and what they begin with.
+AUTOMATIC: dict[str, Any] = {"num_threads": None, "prefetch_queue_depth": 2}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of ``Pipeline`` with their defaults. Only the seed and the rules for failures change results."""
+    """The arguments of ``Pipeline`` with their defaults. Only the seed and the rules for failures change results.
+
+    Given as "auto" or as a text such as "2GB", a setting is replaced by the number that it begins with or means.
+    """
 
     batch_size: int | None = None
     num_threads: int | None = None
@@ -50,10 +56,17 @@ class Settings:
     cuda_graph: bool = False
     on_error: Any = "raise"
     max_failures: "int | float | None" = None
+    memory: int | None = None
+    automatic: frozenset[str] = frozenset()  # the settings that are chosen while the pipeline runs
 
     def __post_init__(self) -> None:
         unset = (None, -1)
+        automatic = {name for name in AUTOMATIC if isinstance(value := getattr(self, name), str) and value == "auto"}
+        for name in automatic:
+            object.__setattr__(self, name, AUTOMATIC[name])
         checked = {
+            "automatic": self.automatic | automatic,
+            "memory": None if self.memory is None else bytes_of("memory", self.memory),
             "batch_size": None if self.batch_size in unset else positive("batch_size", self.batch_size, _LARGEST_BATCH),
             "num_threads": available_cpus() if self.num_threads in unset else few("num_threads", self.num_threads),
             "device_id": None if self.device_id == types.CPU_ONLY_DEVICE_ID else self.device_id,
@@ -75,6 +88,11 @@ class Settings:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.memory is not None and "prefetch_queue_depth" not in self.automatic:
+            raise ValueError(
+                f"memory={self.memory} limits the number of batches made ahead, which is fixed here: write "
+                'prefetch_queue_depth="auto"'
+            )
 
     @property
     def threads(self) -> int:
@@ -111,9 +129,21 @@ class Settings:
         """The settings that are saved with a pipeline; a rule that is a value or a function is not saved."""
         names = ["batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth"]
         names += ["exec_pipelined", "exec_async", "max_failures"]
-        return {name: getattr(self, name) for name in names} | (
-            {"on_error": self.on_error} if isinstance(self.on_error, str) else {}
-        )
+        saved = {name: "auto" if name in self.automatic else getattr(self, name) for name in names}
+        if self.memory is not None:
+            saved["memory"] = self.memory
+        return saved | ({"on_error": self.on_error} if isinstance(self.on_error, str) else {})
+
+
+def bytes_of(name: str, value: Any) -> int:
+    """A number of bytes, or a text such as "2GB" or "500 MB"."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(i?)[bB]?\s*", value)
+        if found is None:
+            raise ValueError(f"{name} must be a number of bytes or a text such as '2GB', got {value!r}")
+        base = 1024 if found[3] else 1000
+        value = int(float(found[1]) * base ** " kmgt".index(found[2].lower() or " "))
+    return positive(name, value, 2**62)
 
 
 def positive(name: str, value: Any, most: int) -> int:

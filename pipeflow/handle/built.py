@@ -177,6 +177,11 @@ class Built(Definition):
         assert executor is not None
         return executor
 
+    def _depth(self) -> int:
+        """The number of batches that are made ahead now."""
+        tuner = None if self._executor is None else self._executor.tuner
+        return self._settings.depth if tuner is None else tuner.depth
+
     def _compiled(self) -> Executor:
         """The executor; a debug pipeline has none and raises."""
         self.build()

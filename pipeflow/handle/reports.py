@@ -10,6 +10,7 @@ from pipeflow.executor import Settings
 from pipeflow.executor.failures import Failure
 from pipeflow.executor.figures import Statistics
 from pipeflow.handle.built import Built
+from pipeflow.handle.choices import SettingsReport, report_settings
 
 ENOUGH_BATCHES = 3  # for advice
 
@@ -64,6 +65,11 @@ class Reports(Built):
     def statistics(self) -> Statistics:
         """The time of the loop and of every step in the last ``with pipe.measure():``, or since the first batch. Print it."""
         return self._measured or self._compiled().figures()
+
+    def settings(self) -> "SettingsReport":
+        """The settings, and who chose them and why; functions with ``parallel="auto"`` or ``jit="auto"`` too. Print it."""
+        executor = self._compiled()
+        return report_settings(self._settings, executor.tuner, self.plan)
 
     def advice(self) -> list[Advice]:
         """The steps that limit the speed of this pipeline, and the changes that would help, with their gain; empty if

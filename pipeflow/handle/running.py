@@ -54,10 +54,10 @@ class Running(Built):
                 self.feed_input(name, data)
         executor = self._built()
         self.iter_setup()
-        return self._take(executor, handing, 1 if inputs else self._settings.depth)
+        return self._take(executor, handing, 1 if inputs else self._depth())
 
     def _take(self, executor: Executor | DebugRun, handing: Handing, first: int = 0) -> Delivered:
-        ahead = self._settings.depth - 1 if self._api is types.PipelineAPIType.BASIC else 0
+        ahead = self._depth() - 1 if self._api is types.PipelineAPIType.BASIC else 0
         delivered = self._checked(executor.take(handing, ahead, first))
         self._note(handing, delivered)
         first_batches.batch_taken()
@@ -175,7 +175,7 @@ class Running(Built):
             return 1
         if executor.course.source(self._name_of(input_name)) is None:
             raise UnknownInput(f'Could not find an input operator with name "{input_name}" in this pipeline')
-        return 1 if self._last.get() is not None or executor.in_flight else self._settings.depth
+        return 1 if self._last.get() is not None or executor.in_flight else self._depth()
 
     def _checked(self, delivered: Delivered) -> Delivered:
         """The batch, with an error if it differs from output_dtype, output_ndim or output_layout."""

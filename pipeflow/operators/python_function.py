@@ -28,7 +28,7 @@ from typing import Any
 from pipeflow.declare import Args, BatchCall, Outputs, Sample, Traits, WorkerCall, default, operator, required
 from pipeflow.operators.functions.calls import (
     BATCH_PROCESSING,
-    PARALLEL,
+    PARALLEL_OR_AUTO,
     SampleCalls,
     call_batch,
     call_sample,
@@ -37,7 +37,7 @@ from pipeflow.operators.functions.calls import (
     thread_generator,
     wants_rng,
 )
-from pipeflow.operators.functions.compiling import joins, version_of
+from pipeflow.operators.functions.compiling import joins, version_of, where_calls_run
 from pipeflow.operators.functions.outputs import OUTPUTS, declare_outputs
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
@@ -53,7 +53,7 @@ with its relatives.
     "python_function",
     role="function",
     dtypes="any",
-    takes=OUTPUTS | BATCH_PROCESSING | PARALLEL,
+    takes=OUTPUTS | BATCH_PROCESSING | PARALLEL_OR_AUTO,
     examples=["fn.python_function(image, function=lambda x: x[::-1])"],
     takes_seed=True,
     pure=False,
@@ -77,12 +77,13 @@ def python_function(
     The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
     ``rng`` receives a NumPy generator keyed to the sample. Calls are made one after another in the order of the samples;
     ``parallel="threads"`` is for functions that may run for several samples at the same time, ``"processes"`` runs them
-    in worker processes. A call that takes longer than ``timeout`` seconds is an error that names the function and its
-    line. ``outputs`` declares the results, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: they
-    are checked at every call, later operators know it when the pipeline is built, and the names of a dict become names
-    of the outputs. ``jit=True`` has Numba compile the function for the types of the first sample; it then runs on all
-    threads. ``jit="auto"`` tries this in the background: the compiled function is used once it has given the same bits as the
-    plain one, which runs until then; ``jit="auto:1e-6"`` accepts results that differ by so much.
+    in worker processes, and ``"auto"`` chooses threads if the code of the function shows that it keeps no state. A call that
+    takes longer than ``timeout`` seconds is an error that names the function and its line. ``outputs`` declares the results, as
+    ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: they are checked at every call, later operators know it
+    when the pipeline is built, and the names of a dict become names of the outputs. ``jit=True`` has Numba compile the function
+    for the types of the first sample; it then runs on all threads. ``jit="auto"`` tries this in the background: the compiled
+    function is used once it has given the same bits as the plain one, which runs until then; ``jit="auto:1e-6"`` accepts results
+    that differ by so much.
 
     With ``device="gpu"`` the function gets arrays of CuPy and returns such; they work on the pipeline's stream.
     """
@@ -109,7 +110,7 @@ def _(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
 def _(args: Args) -> Traits:
     if joins(args.function, args.jit):  # neither compiled code nor code without state waits
         return replace(call_traits("threads", args.batch_processing), meets=False)
-    return call_traits(args.parallel, args.batch_processing)
+    return call_traits(where_calls_run(args.function, args.parallel), args.batch_processing)
 
 
 @python_function.worker

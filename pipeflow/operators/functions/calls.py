@@ -32,6 +32,14 @@ PARALLEL = parameters(
     ),
     timeout=(float, None, "seconds after which a call is an error; default: no limit"),
 )
+PARALLEL_OR_AUTO = PARALLEL | parameters(
+    parallel=(
+        Literal["serial", "threads", "processes", "auto"],
+        "serial",
+        "where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in "
+        "worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`",
+    )
+)
 BATCH_PROCESSING = parameters(
     batch_processing=(bool, False, "call the function once for the batch, with a list of arrays for each input")
 )

@@ -60,6 +60,21 @@ def joins(function: Callable[..., Any], jit: "bool | str") -> bool:
     return _state(function).any_order if is_auto(jit) else bool(jit)
 
 
+def where_calls_run(function: Callable[..., Any], parallel: str) -> str:
+    """The value of ``parallel``; "auto" is "threads" for a function without state, else "serial"."""
+    if parallel != AUTO:
+        return parallel
+    return "threads" if _state(function).any_order else "serial"
+
+
+def why_not_on_threads(function: Callable[..., Any]) -> str:
+    """Why ``parallel="auto"`` calls a function one sample after another; "" if it does not."""
+    state = _state(function)
+    if state.any_order:
+        return ""
+    return state.reason or f"it changes an object, which may be {state.shared}"
+
+
 def trials_of(function: Callable[..., Any], jit: "bool | str") -> list[tuple[str, str]]:
     """For ``jit="auto"``: the state of each trial, and the reason if the function runs as plain Python."""
     found = _tried(function, tolerance_of(jit))

@@ -1,0 +1,290 @@
+"""Settings that are chosen while a pipeline runs: the decisions on given times, and batches that do not depend on them."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+
+from pipeflow import Pipeline, fn, pipeline_def
+from pipeflow.executor import Settings, tuning
+from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, Tuner
+
+MEGABYTE = 1_000_000
+
+
+class Run:
+    """A loop over a pipeline whose speed is a formula of the settings."""
+
+    def __init__(self, pace, loop=0.0, threads=2, memory=None, bytes_per_batch=0, **options):
+        self.pace, self.loop, self.size = pace, loop, bytes_per_batch
+        options = {"tunes_threads": True, "tunes_depth": True, **options}
+        self.tuner = Tuner(threads, 2, memory=memory, **options)
+        self.now = 100.0
+
+    def batch(self):
+        made = self.pace(self.tuner.threads, self.tuner.depth)
+        asked = self.now + self.loop
+        self.now = max(asked, self.now + made)
+        return self.tuner.delivered(self.now, asked, self.size * (self.tuner.depth + 2))
+
+    def until_settled(self):
+        """The number of batches until the settings are settled."""
+        for count in itertools.count(1):
+            self.batch()
+            if self.tuner.settled:
+                return count
+
+    @property
+    def chosen(self):
+        return self.tuner.threads, self.tuner.depth
+
+
+def test_a_loop_that_does_not_wait_keeps_the_settings():
+    """The pipeline could be faster, and the loop would not notice."""
+    run = Run(lambda threads, depth: 0.01 / threads, loop=0.02)
+    run.until_settled()
+    assert run.chosen == (2, 2)
+    assert run.tuner.changes == 0
+    assert run.tuner.reason == "the input is not your bottleneck: the loop waits 0.0% of a step of 20 ms"
+
+
+def test_functions_that_wait_get_more_threads():
+    """Each doubling halves the time of a batch, up to the most threads."""
+    run = Run(lambda threads, depth: 0.064 / threads)
+    assert run.until_settled() <= LONGEST
+    assert run.chosen == (MOST_THREADS, 2)
+    assert run.tuner.most == MOST_THREADS
+    assert "a batch every 2 ms" in run.tuner.reason
+
+
+def test_it_stops_where_the_loop_no_longer_waits():
+    """Eight threads feed a loop of 10 ms; more would only use memory and processors."""
+    run = Run(lambda threads, depth: 0.064 / threads, loop=0.010)
+    run.until_settled()
+    assert run.chosen == (8, 2)
+    assert run.tuner.reason.startswith("the input is not your bottleneck with these")
+
+
+def test_processors_that_are_busy_get_no_more_threads():
+    """Two processors, and a tenth more time with every thread beyond them: what it began with is the best."""
+    run = Run(lambda threads, depth: 0.02 / min(threads, 2) * (1 + 0.1 * max(0, threads - 2)))
+    assert run.until_settled() <= LONGEST
+    assert run.chosen == (2, 2)
+
+
+def test_threads_that_only_wait_for_each_other_are_given_up():
+    """Functions that keep the interpreter are fastest on one thread."""
+    run = Run(lambda threads, depth: 0.01 * (1 + 0.2 * threads), threads=8)
+    run.until_settled()
+    assert run.chosen == (1, 2)
+
+
+def test_functions_that_meet_keep_their_threads():
+    """A stage whose functions wait for each other needs a thread for each."""
+    run = Run(lambda threads, depth: 0.01 * threads, threads=1, least_threads=3)
+    run.until_settled()
+    assert run.chosen == (3, 2)
+
+
+def test_bursts_get_more_batches_ahead():
+    """Until the loop is fed, or the most batches are made ahead."""
+    run = Run(lambda threads, depth: 0.08 / depth)
+    run.until_settled()
+    assert run.chosen == (2, MOST_AHEAD)
+
+
+def test_a_budget_of_memory_limits_the_batches_ahead():
+    """With 1 MB a batch and 8 MB there is room for four ahead, the batch of the loop and the one before it."""
+    run = Run(lambda threads, depth: 0.08 / depth, memory=8 * MEGABYTE, bytes_per_batch=MEGABYTE)
+    run.until_settled()
+    assert run.chosen == (2, 4)
+
+
+def test_batches_that_become_larger_are_fewer():
+    """The budget is kept also after the settings are settled."""
+    run = Run(lambda threads, depth: 0.08 / depth, memory=8 * MEGABYTE, bytes_per_batch=MEGABYTE)
+    run.until_settled()
+    run.size = 2 * MEGABYTE
+    assert run.batch()
+    assert run.chosen == (2, 2)
+    assert run.tuner.reason == "more batches ahead would need more than memory=8000000"
+    run.size = 100 * MEGABYTE
+    run.batch()
+    assert run.chosen == (2, 1)
+
+
+@pytest.mark.parametrize("fixed", ["threads", "depth"])
+def test_a_setting_that_is_given_is_not_changed(fixed):
+    """Only the automatic ones are."""
+    run = Run(lambda threads, depth: 1 / (threads * depth), **{f"tunes_{fixed}": False})
+    run.until_settled()
+    assert run.chosen == ((2, MOST_AHEAD) if fixed == "threads" else (MOST_THREADS, 2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_comes_near_the_best_fixed_setting(seed):
+    """For speeds that grow up to some number of threads and of batches: at least 0.92 of the best of all settings."""
+    rng = np.random.default_rng(seed)
+    work, serial, cost, bursts = (
+        rng.uniform(0.001, 0.1),
+        rng.uniform(0, 0.02),
+        rng.uniform(0, 0.05),
+        rng.uniform(0, 0.05),
+    )
+
+    def pace(threads, depth):
+        return serial + work / threads + cost * work * threads / 8 + bursts / depth
+
+    run = Run(pace)
+    assert run.until_settled() <= LONGEST
+    grid = itertools.product([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16])
+    assert min(itertools.starmap(pace, grid)) >= 0.8 * pace(*run.chosen)
+
+
+def test_a_pipeline_that_becomes_slow_is_tuned_again():
+    """One window in 256 batches is looked at; half as fast again is enough."""
+    run = Run(lambda threads, depth: 0.02)
+    run.until_settled()
+    assert run.chosen == (2, 2)
+    run.pace = lambda threads, depth: 0.16 / threads
+    for _ in range(REST + 2 * LONGEST):
+        run.batch()
+    assert run.chosen == (MOST_THREADS, 2)
+    assert run.tuner.settled
+
+
+def test_it_says_once_what_it_chose(caplog):
+    """One line of the log, with the reason."""
+    run = Run(lambda threads, depth: 0.064 / threads)
+    with caplog.at_level(logging.INFO, "pipeflow"):
+        for _ in range(3 * LONGEST):
+            run.batch()
+    (record,) = caplog.records
+    assert record.getMessage().startswith("num_threads=32, prefetch_queue_depth=2: a batch every 2 ms")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Pipelines
+
+
+def noisy(x, rng):
+    return x * 2 + rng.random()
+
+
+def numbers(**options):
+    data = fn.external_source(lambda info: np.float64(info.idx_in_epoch), batch=False)
+    data = fn.python_function(data, function=noisy, **options)
+    return data, fn.random.uniform(range=(0.0, 1.0)), fn.python_function(data, function=lambda x: x + 1)
+
+
+@pytest.mark.parametrize("way", ["run", "epoch", "schedule"])
+def test_changes_do_not_change_a_value(monkeypatch, way):
+    """Threads and batches ahead change after every batch, and every bit is that of fixed settings."""
+    changes = itertools.cycle([(1, 1), (4, 3), (2, 5), (3, 1), (6, 2)])
+
+    def change(tuner, *_):
+        tuner.threads, tuner.depth = next(changes)
+        tuner.most = max(tuner.most, tuner.threads)
+        return True
+
+    monkeypatch.setattr(tuning.Tuner, "delivered", change)
+    fixed = pipeline_def(numbers, batch_size=5, num_threads=1, prefetch_queue_depth=1, seed=3)()
+    tuned = pipeline_def(
+        lambda: numbers(parallel="auto"), batch_size=5, num_threads="auto", prefetch_queue_depth="auto", seed=3
+    )()
+    if way == "epoch":
+        batches = zip(fixed.epoch(), tuned.epoch())
+    elif way == "run":
+        batches = ((fixed.run(), tuned.run()) for _ in itertools.count())
+    else:
+        tuned.schedule_run()
+        batches = ((fixed.run(), (tuned.schedule_run(), tuned.outputs())[1]) for _ in itertools.count())
+    for left, right in itertools.islice(batches, 30):
+        for one, two in zip(left, right, strict=True):
+            assert one.as_array().tobytes() == two.as_array().tobytes()
+    assert len(tuned._executor.crew.threads) == 6
+
+
+def test_settings_are_reported():
+    """Who chose each setting, and why; functions with automatic settings have a line each."""
+    pipe = pipeline_def(
+        lambda: numbers(parallel="auto"),
+        batch_size=5,
+        num_threads="auto",
+        prefetch_queue_depth="auto",
+        memory="2GB",
+        py_num_workers=3,
+    )()
+    report = pipe.settings()
+    assert not report.settled
+    assert (report["num_threads"].by, report["num_threads"].reason) == ("auto", "not measured yet")
+    assert (report["prefetch_queue_depth"].value, report["memory"].value) == (2, 2 * 10**9)
+    assert (report["py_num_workers"].by, report["memory"].by) == ("given", "given")
+    function = next(choice for choice in report if choice.name.startswith("parallel of noisy"))
+    assert (function.value, function.reason) == ("threads", "its code shows no state")
+    assert "prefetch_queue_depth=2 (auto: not measured yet)" in str(report)
+    with pytest.raises(KeyError, match="there is no setting 'threads'"):
+        report["threads"]
+
+
+def test_fixed_settings_are_reported_as_given_or_default():
+    """A pipeline without automatic settings is settled."""
+    report = pipeline_def(numbers, batch_size=5, num_threads=3)().settings()
+    assert report.settled
+    assert (report["num_threads"].value, report["num_threads"].by) == (3, "given")
+    assert (report["prefetch_queue_depth"].value, report["prefetch_queue_depth"].by) == (2, "default")
+
+
+def remembering():
+    seen = []
+
+    def function(x):
+        seen.append(x)
+        return x
+
+    return function
+
+
+def test_a_function_with_state_is_called_in_order():
+    """With parallel="auto" it runs as without parallel; the report says why."""
+    pipe = pipeline_def(
+        lambda: fn.python_function(fn.random.uniform(), function=remembering(), parallel="auto"),
+        batch_size=2,
+        num_threads=2,
+    )()
+    choice = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of"))
+    assert (choice.value, choice.reason) == ("serial", "it changes an object, which may be seen")
+    assert [stage.ordered for stage in pipe.plan.stages][-1]
+
+
+def test_automatic_settings_are_saved_as_such():
+    """A pipeline that is read again chooses for its own machine."""
+    pipe = pipeline_def(numbers, batch_size=5, num_threads="auto", prefetch_queue_depth="auto", memory="1GB")()
+    read = Settings(**pipe._settings.saved())
+    assert read.automatic == {"num_threads", "prefetch_queue_depth"}
+    assert read.memory == 10**9
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("2GB", 2 * 10**9), ("500 mb", 5 * 10**8), ("1GiB", 2**30), ("1.5k", 1500), (4096, 4096), ("7", 7)],
+)
+def test_memory_is_a_number_of_bytes_or_a_text(given, expected):
+    """With decimal or binary units."""
+    assert Settings(prefetch_queue_depth="auto", memory=given).memory == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"memory": "2GB"}, ValueError, 'write prefetch_queue_depth="auto"'),
+        ({"memory": "much", "prefetch_queue_depth": "auto"}, ValueError, "a text such as '2GB', got 'much'"),
+        ({"memory": 0, "prefetch_queue_depth": "auto"}, ValueError, "memory must be at least 1, got 0"),
+        ({"num_threads": "automatic"}, TypeError, "num_threads must be an integer, got str 'automatic'"),
+    ],
+)
+def test_wrong_settings(options, error, text):
+    """The message says what may be written."""
+    with pytest.raises(error, match=text):
+        Pipeline(batch_size=2, **options)
