@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import inf
 from types import FrameType
@@ -349,7 +350,8 @@ class Executor:
     def figures(self) -> Statistics:
         """The times since the first batch was delivered, or since ``measure``."""
         with self._lock:
-            return self.measuring.figures(self.crew.threads)
+            found = self.measuring.figures(self.crew.threads)
+        return found if self.tuner is None else replace(found, threads=self.tuner.threads, depth=self.tuner.depth)
 
     def measure(self, on: bool, probing: bool = False) -> None:
         """Starts or stops per-step timing; ``probing`` also measures how long each function keeps the interpreter."""

@@ -14,8 +14,8 @@ trials = cpu.tried_functions
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    """Trials of other tests and of earlier runs are not remembered here, and each test makes its own."""
+def own_folder(tmp_path, monkeypatch, clock):
+    """Trials of other tests and of earlier runs are not remembered here, and each test makes its own; time stands still."""
     monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
     yield
     trials.wait_for_trials()
@@ -378,6 +378,17 @@ class TestTrials:
         same(made(x), plain(x))
         assert compiler.calls == trials.CHECKED + 2
 
+    @pytest.mark.parametrize(("compiled", "chosen"), [(0.9, "compiled"), (1.1, "plain")])
+    def test_a_compiled_version_that_is_slower_is_not_used(self, monkeypatch, clock, compiled, chosen):
+        """NumPy's own loops may be faster; the time of both is measured while they are compared."""
+        Compiler(monkeypatch, lambda x: clock.advance(compiled) or x * 2)
+        made = trials.Tried(plain, None, ())
+        made.func = lambda x: clock.advance(1.0) or x * 2
+        for _ in range(trials.CHECKED + 1):
+            same(made(np.arange(3.0)), np.arange(3.0) * 2)
+        assert made.reports()[0].state == chosen
+        assert ("not faster" in made.reports()[0].reason) == (chosen == "plain")
+
     def test_an_exception_of_both_is_the_plain_one(self, monkeypatch):
         """The error of the user's function is raised, and the trial goes on."""
         Compiler(monkeypatch, lambda x: [][1])
@@ -503,6 +514,16 @@ def test_what_may_differ_in_the_last_bit_is_not_compiled(function, reason):
     """Such a difference could come after the last comparison."""
     with pytest.raises(cpu.exact_functions.NotExact, match=reason):
         cpu.exact_functions.compiled(function, True)(np.ones(3, np.float32))
+
+
+def test_a_forked_child_compiles_for_itself():
+    """The lock may be held by a thread of the parent, which the child does not have."""
+    done = []
+    with trials._turn:
+        trials._in_child()
+        trials.in_background(lambda: done.append(1))
+        trials.wait_for_trials()
+    assert done == [1]
 
 
 @pytest.mark.parametrize("ready", [0, 3, None])

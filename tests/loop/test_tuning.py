@@ -206,6 +206,14 @@ def test_changes_do_not_change_a_value(monkeypatch, way):
     assert len(tuned._executor.crew.threads) == 6
 
 
+def test_figures_have_the_chosen_settings():
+    """Advice about a pipeline that tunes itself is about what it uses now."""
+    pipe = pipeline_def(numbers, batch_size=5, num_threads="auto", prefetch_queue_depth="auto")()
+    pipe.run()
+    pipe._executor.tuner.threads, pipe._executor.tuner.depth = 7, 5
+    assert (pipe.statistics().threads, pipe.statistics().depth) == (7, 5)
+
+
 def test_settings_are_reported():
     """Who chose each setting, and why; functions with automatic settings have a line each."""
     pipe = pipeline_def(

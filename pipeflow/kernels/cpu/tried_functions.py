@@ -25,6 +25,7 @@ import numpy as np
 from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
+from pipeflow import timing
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
 from pipeflow.kernels.cpu.kernel_files import folder_for, read_own
@@ -55,6 +56,7 @@ class _Trial:
         self.form: Any = None  # the types of the plain results
         self.trusted = False
         self.agreed = 0
+        self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
         self.numbers = itertools.count(1)
         self.report = Report("compiling")
 
@@ -94,7 +96,9 @@ class Tried:
             return self.func(*arrays, **named)
         generator: Any = named.get("rng")
         before = None if generator is None else generator.bit_generator.state
-        error = None
+        error, begun = None, 0.0
+        if not trial.trusted:
+            begun = timing.processor()
         try:
             result = call(*[_read_only(array) for array in arrays], **named)
         except Exception as raised:
@@ -104,7 +108,11 @@ class Tried:
         if before is not None:
             generator.bit_generator.state = before
         kept = [array.copy() for array in arrays] if error is not None else arrays
+        middle = timing.processor()
         plain = self.func(*arrays, **named)  # its own error is the right one
+        if not trial.trusted and trial.agreed:  # the first call is slower
+            trial.spent += middle - begun
+            trial.plain_spent += timing.processor() - middle
         if error is not None:
             self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
             return plain
@@ -125,9 +133,20 @@ class Tried:
                 return plain
             trial.agreed += 1
             if trial.agreed >= CHECKED and not trial.trusted:
-                trial.trusted = True
-                trial.report = Report("compiled")
+                self._decide(trial)
         return plain if self.exact else _as_plain(result, trial.form)
+
+    def _decide(self, trial: _Trial) -> None:
+        """After the comparisons: the compiled version takes over, unless it is slower, as it may be than NumPy's own loops.
+
+        With a tolerance it always does: a decision by the clock would change results.
+        """
+        if self.exact and trial.spent > trial.plain_spent:
+            trial.call = None
+            trial.report = Report("plain", "it gives the same results when it is compiled, and is not faster")
+            return
+        trial.trusted = True
+        trial.report = Report("compiled")
 
     def _is_same(self) -> bool:
         """True if all values from outside are those that the compiled code has."""
@@ -308,7 +327,7 @@ def _remember(name: str, reason: str) -> None:
 # The thread that compiles: one trial at a time. A program that ends waits for the trial that has begun.
 
 _turn = threading.Lock()
-_threads: list[threading.Thread] = []
+_threads: list[threading.Thread] = []  # of this process
 _ending = threading.Event()
 
 
@@ -337,4 +356,13 @@ def _at_exit() -> None:
     wait_for_trials()
 
 
+def _in_child() -> None:
+    """After a fork no thread compiles, and the lock may be held by one of the parent."""
+    global _turn
+    _turn = threading.Lock()
+    _threads.clear()
+
+
 atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
