@@ -287,7 +287,7 @@ def define(function=lambda x: x):
 """
 
 
-def program(text, seconds=30, **arguments):
+def program(text, seconds=LONG, **arguments):
     """Runs a program with a hard time limit."""
     code = PRELUDE + textwrap.dedent(text)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

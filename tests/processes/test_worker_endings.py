@@ -319,7 +319,7 @@ def test_fork_passes_on_what_does_not_pickle_and_replaces_workers():
         [sys.executable, "-W", "error", "-c", FORK],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LONG,
         cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
     )
     assert result.stdout.split() == ["WorkerDied", "done"], result.stderr
