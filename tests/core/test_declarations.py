@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pipeflow import Pipeline, fn, pipeline_def
 from pipeflow.declare import (
     DTYPE,
     REQUIRED,
@@ -168,3 +169,43 @@ def test_an_index_of_a_sample_is_one_integer(index):
         structure._bound(("index", 0), (index,))
     assert structure._bound(("index", 1), (index, np.array([7], np.uint8))) == 7
     assert structure._bound(3, ()) == 3
+
+
+def test_an_operator_takes_sequences_only_if_it_says_so():
+    """Its frames are then passed to the body one by one."""
+    assert not mean_as_a_number.sequences
+    assert not mean_as_a_number.frames_of("FHWC")
+    assert find("flip").frames_of("FHWC") == find("flip").sequences
+
+
+@pytest.mark.parametrize("step", [1, 0])
+def test_an_index_with_a_step_of_zero_is_refused(step):
+    """As Python does; a step of one is no step."""
+
+    def define():
+        return fn.constant(idata=[1, 2, 3])[0:2:step]
+
+    pipe = pipeline_def(define, batch_size=1, num_threads=1, device_id=None)
+    if step:
+        assert pipe().run()[0].as_array().tolist() == [[1, 2]]
+    else:
+        with pytest.raises(ValueError, match="step"):
+            pipe()
+
+
+def test_a_class_may_set_up_each_batch():
+    """iter_setup is called before every batch that is scheduled."""
+
+    class Counting(Pipeline):
+        calls = 0
+
+        def define_graph(self):
+            return fn.external_source(name="data")
+
+        def iter_setup(self):
+            self.calls += 1
+            self.feed_input("data", np.full((1, 1), self.calls))
+
+    pipe = Counting(batch_size=1, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False)
+    assert [pipe.run()[0].as_array().tolist() for _ in range(2)] == [[[1]], [[2]]]
+    assert pipe.calls == 2
