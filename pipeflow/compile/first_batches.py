@@ -91,9 +91,10 @@ def begin(trials: Sequence[Trial | None]) -> bool:
         if data in _start.done or data in _start.waiting:
             return True
         mark = kernels.kernel_folder.Mark(data)
-        if not mark.exists() and not mark.possible():
+        kept = not any(trials) or mark.exists()
+        if not kept and not mark.possible():
             return False
-        if "pipeflow.kernels.cpu.jit" in sys.modules and mark.exists() and not _start.waiting:
+        if "pipeflow.kernels.cpu.jit" in sys.modules and kept and not _start.waiting:
             return False  # they are loaded in no time
         _start.waiting[data] = [trial for trial in trials if trial is not None]
         _start.batches, _start.since = 0, timing.wall()
@@ -135,7 +136,9 @@ def _go_on() -> None:
     if _start.compiling is not None and _start.compiling.poll() is None:
         return
     if _start.compiling is None:
-        new = [data for data in _start.waiting if not kernels.kernel_folder.Mark(data).exists()]
+        new = [
+            data for data, trials in _start.waiting.items() if trials and not kernels.kernel_folder.Mark(data).exists()
+        ]
         if new:
             log.info("images are processed by NumPy until the kernels for them are compiled, in another process")
             _start.compiling = kernels.elsewhere.begin(_PROGRAM, new[0])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from decoders.jpeg_files import encoded, photograph
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.compile import first_batches, warmup
@@ -185,6 +186,24 @@ def test_the_change_in_the_middle_of_an_epoch_shows_nowhere(state, monkeypatch, 
     assert not state.refused
     monkeypatch.setenv("PIPEFLOW_START", "wait")
     assert_equal(begun, batches(5))
+
+
+def test_decoding_alone_needs_no_other_process(state, monkeypatch):
+    """It has no kernels but those of the decoder, which has a switch of its own."""
+    monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
+    monkeypatch.setattr(kernels.elsewhere, "begin", lambda *_: pytest.fail("a process was started"))
+    file = np.frombuffer(encoded(photograph(20, 30), "4:2:0"), np.uint8)
+
+    @pipeline_def(batch_size=1, num_threads=1, prefetch_queue_depth=1)
+    def decoded():
+        return fn.decoders.image(fn.external_source(source=lambda: [file]))
+
+    pipe = decoded()
+    pipe.build()
+    for expected in (True, False, False):
+        pipe.run()
+        loaded()
+        assert state.starting == expected
 
 
 def test_a_second_pipeline_finds_the_kernels_ready(state):
