@@ -665,3 +665,9 @@ def test_tensors_of_several_kinds_are_joined_by_their_framework():
     assert join([one, other], "tensors") == ("joined", [one, other])
     frame.array_of = lambda _: None
     assert join([one, one], "tensors") == ("joined", [one, one])
+
+
+def test_workers_need_not_load_the_random_numbers_of_numpy():
+    """They set its seed: the program has loaded it before its first worker is started."""
+    code = "import sys, pipeflow.loading.processes; sys.exit('numpy.random' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -217,9 +217,9 @@ class _WorkerLoop:
             if descriptors:
                 with io.FileIO(descriptors[0]) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
                     function = pickle.loads(data)
+                limit_threads()  # of the libraries that it has loaded
             else:
                 function = self.inherited[task.number]
-            limit_threads()
             self.tasks[task.number] = _Loaded(task, function)
         except BaseException as error:
             error.add_note(f"while the worker process loaded {task.name}")
