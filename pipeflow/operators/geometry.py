@@ -431,9 +431,9 @@ def pad(
     if not isinstance(data, list):
         return padded(data, [data.shape], fill_value, axes, axis_names, shape, align, layouts[0])
     many = [value if isinstance(value, list) else [value] * len(data) for value in (fill_value, axes, shape, align)]
-    shapes = [sample.shape for sample in data]
+    largest = [tuple(map(max, zip(*[sample.shape for sample in data], strict=True)))]
     return [
-        padded(sample, shapes, fill, chosen, axis_names, size, multiple, layouts[0])
+        padded(sample, largest, fill, chosen, axis_names, size, multiple, layouts[0])
         for sample, fill, chosen, size, multiple in zip(data, *many, strict=True)
     ]
 
@@ -448,16 +448,16 @@ def padded(
     align: Any,
     layout: str,
 ) -> np.ndarray:
-    """One padded sample; `shapes` are those of its batch."""
+    """One padded sample; `shapes` are those of its batch, or the largest extents."""
     target = padded_shape(data.shape, shapes, axes, names, shape, align, layout)
     value = kernels.casting.as_fill(fill, data.dtype)[0]
-    out = np.full(target, value, data.dtype)
-    out[tuple(_until(extent) for extent in data.shape)] = data
+    out = np.empty(target, data.dtype)
+    inside = tuple([np.s_[:extent] for extent in data.shape])
+    out[inside] = data
+    for axis, extent in enumerate(data.shape):  # no element is written twice
+        if extent < target[axis]:
+            out[(*inside[:axis], np.s_[extent:])] = value
     return out
-
-
-def _until(extent: int) -> Any:
-    return np.s_[:extent]
 
 
 def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align: Any, layout: str) -> tuple[int, ...]:
