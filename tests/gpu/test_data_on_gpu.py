@@ -159,7 +159,7 @@ def test_data_is_held_until_the_device_has_read_it(device, lend):
 
 
 def test_data_that_is_handed_over_at_once_waits_for_the_default_stream(device, lend, monkeypatch):
-    """The batch is the user's memory, which his library has yet to fill; whoever reads the batch waits for that."""
+    """The batch is the user's memory, which another library has yet to fill: a stream that reads the batch waits for that."""
     monkeypatch.setattr(device.random, "random", lambda: 1.0)  # nothing runs that is not waited for
     made = [lend(np.zeros_like(x)) for x in IMAGES]
 
