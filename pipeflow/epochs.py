@@ -457,14 +457,23 @@ def part(batch: Any, rows: int) -> Any:
     return TensorListCPU(batch.as_array()[:rows] if dense else batch.samples()[:rows], batch.layout())
 
 
+class Waits(NamedTuple):
+    """How long a loop has waited for its batches; the first one is not counted."""
+
+    batch: int  # the last one
+    begun: float  # when the first batch was there
+    last: float  # when the last one was
+    waited: float
+    steps: int
+
+
 class Epoch:
     """One pass over a pipeline, for ``for batch in pipe.epoch()``. It begins with its first batch."""
 
     _state: Literal["new", "running", "done"] = "done"  # if __init__ was interrupted
     _meter: Any = None
-    _begun: float | None = None  # when the first batch was there; it is not counted
-    _last = _waited = 0.0
-    _steps = 0
+    _asked = 0.0  # when the present call began
+    _waits: "Waits | None" = None
 
     def __init__(self, loop: Loop, meter: Any = None) -> None:
         self._loop = loop
@@ -484,27 +493,35 @@ class Epoch:
             self._loop.start()
             self._loop.walker = weakref.ref(self)
             self._state = "running"
-        asked = timing.wall()
+        self._asked = timing.wall()
         try:
-            batch: tuple[TensorListCPU, ...] = self._loop.next(self._outputs)
+            return self._loop.next(self._outputs)  # with nothing after it: an interrupt there would lose the batch
         except StopIteration:
             self.close()
             raise
-        self._last = timing.wall()
-        if self._begun is None:
-            self._begun = self._last
-        else:
-            self._steps += 1
-            self._waited += self._last - asked
-        return batch
 
     @property
     def exposed_wait(self) -> ExposedWait:
         """The time that the loop has waited for batches since the first one, and its share of a step. Print it."""
-        return ExposedWait(self._steps, 0.0 if self._begun is None else self._last - self._begun, self._waited)
+        found = self._waits
+        return (
+            ExposedWait(0, 0.0, 0.0)
+            if found is None
+            else ExposedWait(found.steps, found.last - found.begun, found.waited)
+        )
+
+    def _note_wait(self, batch: int) -> None:
+        """Counts the wait for a batch; the calls for it that were interrupted belong to the same step."""
+        now, before = timing.wall(), self._waits
+        if before is None:
+            self._waits = Waits(batch, now, now, 0.0, 0)
+        else:
+            steps = before.steps + (batch != before.batch)
+            self._waits = Waits(batch, before.begun, now, before.waited + now - self._asked, steps)
 
     def _outputs(self, delivered: Sequence[Any], rows: Sequence[int]) -> tuple[TensorListCPU, ...]:
         del rows  # the policies of this loop keep batches whole
+        self._note_wait(delivered[0].index)
         if self._meter is not None:
             self._meter(delivered[0])
         return delivered[0].outputs

@@ -233,15 +233,31 @@ def _own(folder: Path) -> None:
         raise PermissionError(f"{folder} belongs to another user")
 
 
+_holding: set[int] = set()  # the threads inside `_alone`
+_left: list[Path] = []  # caches in memory that the garbage collector has closed inside `_alone`
+
+
 @contextlib.contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """While this context is open, no other process opens or removes caches of this home."""
+    """While this context is open, no other thread and no other process opens or removes caches of this home."""
+    thread = threading.get_ident()
     descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    _holding.add(thread)
     try:
         system.wait_for_lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+        _holding.discard(thread)
+        with contextlib.suppress(IndexError):
+            while True:
+                _remove(_left.pop())
+
+
+def _remove(folder: Path) -> None:
+    """Removes a cache in memory that this process has closed, unless another process has it open."""
+    with contextlib.suppress(OSError), _alone(folder.parent):
+        _removed_if_unused(folder)
 
 
 def _removed_if_unused(folder: Path) -> bool:
@@ -263,9 +279,12 @@ def _close(opened: list[int], volatile: Path | None, pid: int) -> None:
     for descriptor in opened:
         with contextlib.suppress(OSError):
             os.close(descriptor)
-    if volatile is not None and os.getpid() == pid:
-        with contextlib.suppress(OSError), _alone(volatile.parent):
-            _removed_if_unused(volatile)
+    if volatile is None or os.getpid() != pid:
+        return
+    if threading.get_ident() in _holding:  # the garbage collector runs inside `_alone`: it would wait for itself
+        _left.append(volatile)
+    else:
+        _remove(volatile)
 
 
 def _size_of(folder: Path) -> int:

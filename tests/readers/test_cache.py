@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import in_time
 
 from pipeflow import fn, pipeline_def
 from pipeflow.operators.readers.dataset import DatasetReader
@@ -118,6 +119,21 @@ def test_several_processes_share_memory(home):
     assert array.tolist() == [0, 1, 2]
     second.close()
     assert not (home / "memory" / "a").exists()
+
+
+def test_a_cache_that_is_collected_while_another_is_opened(home, monkeypatch):
+    """The collector closes it in the thread that has the lock of their home: it must not wait for itself."""
+    dropped = Kept(home / "memory" / "dropped", 5, 1000, in_memory=True)
+    others = Kept._others
+
+    def collect_here(self):
+        dropped.close()
+        return others(self)
+
+    monkeypatch.setattr(Kept, "_others", collect_here)
+    kept = in_time(lambda: Kept(home / "memory" / "next", 5, 1000, in_memory=True))
+    assert [path.name for path in (home / "memory").iterdir() if path.is_dir()] == ["next"]
+    kept.close()
 
 
 def test_what_killed_processes_leave_in_memory_is_removed(home):

@@ -162,23 +162,28 @@ class ReadAhead:
                     begun[piece] = self._threads.submit(read_range, *piece)
                 sample.parts.append((begun[piece], span[1] - piece[1], span[2]))
 
+    def _dropped(self, batch: int, indices: list[int]) -> int:
+        """Forgets these samples up to a batch, and counts them; under the lock."""
+        dropped = 0
+        for index in indices:
+            found = self._waiting.get(index)
+            while found and found[0].batch <= batch:
+                sample = found.popleft()
+                dropped += 1
+                if sample.alone is not None:
+                    sample.alone.cancel()
+            if found is not None and not found:
+                del self._waiting[index]
+        return dropped
+
     def _drop_old(self, indices: np.ndarray) -> None:
         """Forgets the samples of a batch of long ago that have not been taken."""
         self._served.append((self._batch - len(self._planned), indices.tolist()))
         if len(self._served) <= _BATCHES:
             return
         batch, old = self._served.popleft()
-        dropped = 0
         with self._lock:
-            for index in old:
-                found = self._waiting.get(index)
-                while found and found[0].batch <= batch:
-                    sample = found.popleft()
-                    dropped += 1
-                    if sample.alone is not None:
-                        sample.alone.cancel()
-                if found is not None and not found:
-                    del self._waiting[index]
+            dropped = self._dropped(batch, old)
         if dropped >= len(old) and not self._untaken:
             self.forget()
             self._untaken = True
