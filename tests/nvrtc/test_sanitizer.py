@@ -31,7 +31,7 @@ def run(code, environment):
         cwd=HERE.parents[1],
         capture_output=True,
         text=True,
-        env={**environment, "PYTHONPATH": f"{HERE}:{HERE.parents[1]}"},
+        env={**environment, "PYTHONPATH": f"{HERE}:{HERE.parent}:{HERE.parents[1]}"},
     )
 
 
