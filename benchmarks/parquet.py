@@ -1,7 +1,7 @@
 """What part of the throughput of unshuffled rows of Parquet files is left if they are shuffled?
 
 Rows with a text of about a kilobyte, a list of 64 numbers and a label are read by two threads. The figures are CPU time of all
-threads for an epoch, in which the groups of rows are decoded anew: each epoch has a new pipeline. A permutation of all rows is
+threads for an epoch, in which the groups of rows are decoded again: each epoch has a new pipeline. A permutation of all rows is
 measured where all groups fit into `cache_bytes`, windows of a tenth of the rows where no group does.
 """
 

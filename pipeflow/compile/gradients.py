@@ -137,27 +137,8 @@ class _Back:
         specs = tuple([self.nodes[edge.node].specs[edge.index] for edge in like])
         number = len(self.nodes)
         called = f"{self.gradient.name}_{number}"
-        self.nodes.append(
-            GraphNode(
-                id=number,
-                op=op,
-                inputs=tuple(inputs),
-                constants=constants,
-                arguments={},
-                count=len(specs),
-                name=called,
-                known_as=called,
-                random_name=called,
-                device="cpu",
-                seed=None,
-                preserve=False,
-                hint=(),
-                guard=guard,
-                specs=specs,
-                origin=self.gradient.origin,
-                on_error=self.gradient.on_error,
-            )
-        )
+        origin, on_error = self.gradient.origin, self.gradient.on_error
+        self.nodes.append(GraphNode.added(number, op, inputs, called, guard, specs, origin, constants, on_error))
         return Edge(number, 0)
 
     def add(self, edge: Edge, derivative: Edge) -> None:

@@ -44,24 +44,8 @@ def _copy_of(edge: Edge, nodes: list[GraphNode], reader: GraphNode) -> GraphNode
     """The copy of an output to the CPU; it exists for the samples of the output."""
     made = nodes[edge.node]
     name = f"{made.name}.cpu" if made.count == 1 else f"{made.name}.cpu{edge.index}"
-    return GraphNode(
-        id=len(nodes),
-        op=structure.transfer,
-        inputs=(edge,),
-        constants={},
-        arguments={},
-        count=1,
-        name=name,
-        known_as=name,
-        random_name=name,
-        device="cpu",
-        seed=None,
-        preserve=False,
-        hint=(),
-        guard=made.guard,
-        specs=(made.specs[edge.index],),
-        origin=reader.origin,
-    )
+    spec = made.specs[edge.index]
+    return GraphNode.added(len(nodes), structure.transfer, (edge,), name, made.guard, (spec,), reader.origin)
 
 
 def announced(graph: Graph) -> list[str]:

@@ -14,7 +14,7 @@ runs on a CUDA device and, in the tests, on the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -267,7 +267,7 @@ class DevicePlanner:
         if op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
-            specs, item = self._item(inputs, layouts, sample.arguments, sample.key, sample.numbers)
+            specs, item = self._item(sample, layouts)
             found = tuple("" if unlabelled else spec.layout or "" for spec in specs)
             return _Planned(list(item.outputs), found, [item])
         frames = inputs[0].shape[0]
@@ -282,22 +282,22 @@ class DevicePlanner:
         items: list[Item] = []
         first: tuple[Spec, ...] = ()
         parts = [
-            (
-                [x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)],
-                {name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()},
+            replace(
+                sample,
+                inputs=[x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)],
+                arguments={name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()},
             )
             for frame in range(frames)
         ]
         shared = {}
         if op.frames_share and varying:
-            shapes = [self._infer(views, inner, own, sample.key)[0][0].shape[:-1] for views, own in parts]
+            shapes = [self.infer(part, inner).shape[:-1] for part in parts]
             shared = {op.frames_share: np.array(shared_extents(shapes))}
-        for frame, (views, own) in enumerate(parts):
+        for frame, part in enumerate(parts):
             if items and not varying:
-                items.append(items[0]._replace(inputs=tuple(views)))
+                items.append(items[0]._replace(inputs=tuple(part.inputs)))
                 continue
-            values = {**shared, **own}
-            specs, item = self._item(views, inner, values, sample.key)
+            specs, item = self._item(replace(part, arguments={**shared, **part.arguments}), inner)
             first = first or specs
             for spec, one in zip(specs, first, strict=True):
                 if spec.shape != one.shape:
@@ -307,35 +307,21 @@ class DevicePlanner:
         found = tuple("F" + spec.layout if spec.layout else "" for spec in first)
         return _Planned(whole, found, items, framed=True)
 
-    def _item(
-        self,
-        inputs: Sequence[View],
-        layouts: Sequence[str],
-        per_sample: Mapping[str, np.ndarray],
-        key: int,
-        numbers: tuple[np.ndarray, ...] = (),
-    ) -> tuple[tuple[Spec, ...], Item]:
-        if per_sample or numbers or not self._by_shapes:
-            return self._new_item(inputs, layouts, per_sample, key, numbers)
-        signature = (tuple([(x.shape, x.dtype) for x in inputs]), tuple(layouts))
+    def _item(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Item]:
+        if sample.arguments or sample.numbers or not self._by_shapes:
+            return self._new_item(sample, layouts)
+        signature = (tuple([(x.shape, x.dtype) for x in sample.inputs]), tuple(layouts))
         known = self._known.get(signature)
         if known is None:
-            known = self._new_item(inputs, layouts, per_sample, key)
+            known = self._new_item(sample, layouts)
             if len(self._known) < 256:
                 self._known[signature] = known
         specs, item = known
-        return specs, Item(tuple(inputs), item.outputs, item.args, item.layouts, key, item.plan)
+        return specs, Item(tuple(sample.inputs), item.outputs, item.args, item.layouts, sample.key, item.plan)
 
-    def _new_item(
-        self,
-        inputs: Sequence[View],
-        layouts: Sequence[str],
-        per_sample: Mapping[str, np.ndarray],
-        key: int,
-        numbers: tuple[np.ndarray, ...] = (),
-    ) -> tuple[tuple[Spec, ...], Item]:
-        specs, args = self._infer((*inputs, *numbers), layouts, per_sample, key)
-        item = Item(tuple(inputs), (), args, tuple(layouts), key, numbers=numbers)
+    def _new_item(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Item]:
+        specs, args = self._infer(sample, layouts)
+        item = Item(tuple(sample.inputs), (), args, tuple(layouts), sample.key, numbers=sample.numbers)
         if self._view is not None:
             views = self._view(item)
             outputs = (views,) if isinstance(views, View) else tuple(views)
@@ -354,22 +340,17 @@ class DevicePlanner:
 
     def infer(self, sample: SampleValues, layouts: Sequence[str]) -> Spec:
         """The Spec of the first output for one sample."""
-        return self._infer(sample.inputs, layouts, sample.arguments, sample.key)[0][0]
+        return self._infer(sample, layouts)[0][0]
 
-    def _infer(
-        self,
-        inputs: Sequence[View | np.ndarray],
-        layouts: Sequence[str],
-        per_sample: Mapping[str, np.ndarray],
-        key: int,
-    ) -> tuple[tuple[Spec, ...], Args]:
+    def _infer(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Args]:
         op = self.op
         arguments = dict(self._kernel.constants)
-        for name, value in per_sample.items():
+        for name, value in sample.arguments.items():
             arguments[name] = given_value(op, name, value)
+        inputs: tuple[View | np.ndarray, ...] = (*sample.inputs, *sample.numbers)
         given = tuple(Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True))
         if op.draw_hook is not None:
-            arguments.update(op.draw_hook(seeds.Key(key), given, Args(**arguments)))
+            arguments.update(op.draw_hook(seeds.Key(sample.key), given, Args(**arguments)))
         return op.specs(given, arguments, self.count), Args(**arguments)
 
 

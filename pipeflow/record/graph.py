@@ -1,6 +1,6 @@
 """The recorded graph as plain data: nodes, the edges between them, and the outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,40 @@ class GraphNode:
 
     def __str__(self) -> str:
         return self.name
+
+    @classmethod
+    def added(
+        cls,
+        number: int,
+        op: OpDef,
+        inputs: Sequence[Edge],
+        name: str,
+        guard: Guard,
+        specs: tuple[Spec, ...],
+        origin: Origin | None,
+        constants: Mapping[str, Any] | None = None,
+        on_error: Any = None,
+    ) -> "GraphNode":
+        """A call on the CPU that a pass of the compiler adds for the user's call of ``origin``."""
+        return cls(
+            id=number,
+            op=op,
+            inputs=tuple(inputs),
+            constants=dict(constants or {}),
+            arguments={},
+            count=len(specs),
+            name=name,
+            known_as=name,
+            random_name=name,
+            device="cpu",
+            seed=None,
+            preserve=False,
+            hint=(),
+            guard=guard,
+            specs=specs,
+            origin=origin,
+            on_error=on_error,
+        )
 
     def moved(self, number: int, edges: Mapping[Edge, Edge]) -> "GraphNode":
         """The node in another graph: with another number, and with the edges of that graph for its own."""

@@ -9,10 +9,7 @@ import pytest
 from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
-from pipeflow.backends import cuda_programs
 from pipeflow.executor.device.graphs import MOST_SEEN, LaunchGraphs, Queued
-from pipeflow.kernels import cpu as cpu_kernels
-from pipeflow.kernels import gpu as kernels
 
 RNG = np.random.default_rng(3)
 IMAGES = [[RNG.integers(0, 255, (4, 5, 3), np.uint8) for _ in range(3)] for _ in range(12)]
@@ -157,16 +154,6 @@ def test_few_graphs_are_kept():
 
 
 IN_TURN = {"exec_async": False, "exec_pipelined": False, "num_threads": 1}
-
-
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """Two GPUs of CuPy's interface."""
-    monkeypatch.setattr(cpu_kernels.kernel_files, "folder_for", lambda _name: tmp_path)
-    cupy = pretend_cupy.PretendCupy(launcher=fake_device.by_numpy)
-    with pretend_cupy.installed(monkeypatch, backends.gpu, cuda_programs, kernels, cupy):
-        yield cupy
-        gc.collect()
 
 
 def test_the_calls_of_cuda(machine):

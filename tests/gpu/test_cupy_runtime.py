@@ -6,7 +6,6 @@ import os
 import threading
 from types import SimpleNamespace
 
-import fake_device
 import numpy as np
 import pretend_cupy
 import pytest
@@ -17,20 +16,9 @@ from pipeflow.backends import cuda_programs
 from pipeflow.backends.cuda_objects import PinnedMemory
 from pipeflow.device.tensors import TensorGPU
 from pipeflow.errors import InvalidState, NoGpu
-from pipeflow.kernels import cpu as cpu_kernels
 from pipeflow.kernels import gpu as kernels
 
 IMAGES = [np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(9 * k) for k in range(3)]
-
-
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """Two GPUs, and an empty folder for compiled kernels."""
-    monkeypatch.setattr(cpu_kernels.kernel_files, "folder_for", lambda _name: tmp_path)
-    cupy = pretend_cupy.PretendCupy(launcher=fake_device.by_numpy)
-    with pretend_cupy.installed(monkeypatch, backends.gpu, cuda_programs, kernels, cupy):
-        yield cupy
-        gc.collect()
 
 
 def build(device_id=1, define=None, **options):

@@ -14,7 +14,7 @@ from decoders.jpeg_files import SAMPLINGS, encoded, photograph
 from llvmlite import binding
 from numba.core import codegen
 
-from pipeflow.kernels.cpu import fused, jpeg, jpeg_forward, normalize, resample
+from pipeflow.kernels.cpu import everyday, fused, jpeg, jpeg_forward, normalize, resample
 from pipeflow.kernels.cpu.simd import instructions
 
 FACTORS = np.array([110.0, 120.0, 130.0], np.float32), np.array([0.017, 0.018, 0.019], np.float32)
@@ -22,7 +22,7 @@ FACTORS = np.array([110.0, 120.0, 130.0], np.float32), np.array([0.017, 0.018, 0
 
 def resized(rng, dtype):
     image = rng.integers(0, 256, (61, 83, 3), np.uint8)
-    taps = [resample.axis_taps(n, 0.0, float(n), full, resample.TRIANGULAR, True) for n, full in ((61, 40), (83, 97))]
+    taps = [resample.axis_taps(n, 0.0, float(n), full, everyday.TRIANGULAR, True) for n, full in ((61, 40), (83, 97))]
     out = np.zeros((3, 40, 97), dtype)
     return fused.resample_normalize(image, *taps, *FACTORS, 0.1, True, out, True)
 

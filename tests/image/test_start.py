@@ -18,9 +18,8 @@ from pipeflow.kernels.cpu import everyday, fused, kernel_folder, normalize, resa
 UINT8, FLOAT, HALF, INT8 = np.uint8, np.float32, np.float16, np.int8
 
 
-@pytest.fixture
-def state(monkeypatch):
-    """A process that has just begun; it finds the kernels on the disk."""
+def begun(monkeypatch):
+    """The state of a process that has just begun; it finds the kernels on the disk."""
     fresh = start.State()
     monkeypatch.setattr(start, "state", fresh)
     monkeypatch.setattr(first_batches, "_start", first_batches.Start())
@@ -28,6 +27,12 @@ def state(monkeypatch):
     monkeypatch.delenv("PIPEFLOW_START")
     monkeypatch.delitem(sys.modules, "pipeflow.kernels.cpu.jit")
     return fresh
+
+
+@pytest.fixture
+def state(monkeypatch):
+    """A process that has just begun; it finds the kernels on the disk."""
+    return begun(monkeypatch)
 
 
 def stock(function):
@@ -43,7 +48,7 @@ def same(result, expected):
     return result.dtype == expected.dtype and result.shape == expected.shape and result.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("kind", [resample.NEAREST, resample.LINEAR, resample.CUBIC, resample.TRIANGULAR])
+@pytest.mark.parametrize("kind", [everyday.NEAREST, everyday.LINEAR, everyday.CUBIC, everyday.TRIANGULAR])
 def test_tables_of_taps_are_equal(kind):
     """Windows inside, across and outside of the image, enlarged, reduced, reversed, and parts of the grid."""
     rng = np.random.default_rng(kind)
@@ -60,11 +65,11 @@ def test_tables_of_taps_are_equal(kind):
 
 def test_filters_with_other_functions_are_compiled():
     """Sines and exponentials of NumPy round differently."""
-    for kind in (resample.LANCZOS3, resample.GAUSSIAN):
+    for kind in (everyday.LANCZOS3, everyday.GAUSSIAN):
         assert stock(everyday.axis_taps)(10, 0.0, 10.0, 5, kind, True) is None
 
 
-def tables(rng, height, width, rows, columns, kind=resample.TRIANGULAR):
+def tables(rng, height, width, rows, columns, kind=everyday.TRIANGULAR):
     def window(size):
         low, high = np.sort(rng.uniform(0, size, 2))
         return low, high + 1
@@ -82,14 +87,14 @@ def test_resampled_images_are_equal(source, target):
     """One to five channels, sequences too; types without a form in NumPy are left to the kernels."""
     rng = np.random.default_rng(1)
     for channels in (1, 2, 3, 4, 5):
-        for kind in (resample.TRIANGULAR, resample.CUBIC, resample.NEAREST):
+        for kind in (everyday.TRIANGULAR, everyday.CUBIC, everyday.NEAREST):
             height, width, rows, columns = map(int, rng.integers(1, 50, 4))
             image = pixels(rng, (2, height, width, channels), source)
             taps = tables(rng, height, width, rows, columns, kind)
             outs = [np.zeros((2, rows, columns, channels), target) for _ in range(2)]
             expected = resample.resample_any(image, 1, taps, outs[0])
             result = stock(everyday.resample_any)(image, 1, taps, outs[1])
-            supported = kind == resample.NEAREST and source == target
+            supported = kind == everyday.NEAREST and source == target
             supported |= source in (UINT8, FLOAT) and not (channels == 1 and source == FLOAT)
             assert (result is not None) == supported
             assert result is None or same(result, expected), (channels, kind)
@@ -218,12 +223,7 @@ def test_a_kernel_that_differs_is_not_used(state, monkeypatch, caplog):
     monkeypatch.setattr(first_batches, "begin", lambda _trials: False)
     expected = batches(4)
     monkeypatch.undo()
-    fresh = start.State()
-    monkeypatch.setattr(start, "state", fresh)
-    monkeypatch.setattr(first_batches, "_start", first_batches.Start())
-    monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: True)
-    monkeypatch.delenv("PIPEFLOW_START")
-    monkeypatch.delitem(sys.modules, "pipeflow.kernels.cpu.jit")
+    fresh = begun(monkeypatch)
     compiled = fused.resample_normalize
 
     def wrong(*arguments):

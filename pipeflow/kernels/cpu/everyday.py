@@ -10,12 +10,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.start import switched
 
-NEAREST, LINEAR, CUBIC, TRIANGULAR = (
-    0,
-    1,
-    2,
-    4,
-)  # filters of `resample`; the others need functions that round differently
+NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)  # filters
 UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 HALF = np.float32(0.5)
 RESAMPLED = {(UINT8, UINT8), (UINT8, FLOAT), (FLOAT, FLOAT)}
@@ -47,7 +42,7 @@ def axis_taps(
     mirror: bool = False,
 ) -> Taps | None:
     """First input pixel and weights of each output of one axis."""
-    if kind not in (NEAREST, LINEAR, CUBIC, TRIANGULAR):
+    if kind not in (NEAREST, LINEAR, CUBIC, TRIANGULAR):  # the others need functions that NumPy rounds differently
         return None
     count = full if count < 0 else count
     scale = (float(high) - float(low)) / full

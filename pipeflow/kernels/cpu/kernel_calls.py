@@ -7,6 +7,7 @@ milliseconds and not optimised; ``run`` is compiled once for all programs.
 """
 
 import ctypes
+import itertools
 import time
 from functools import cache
 from typing import Any, NamedTuple
@@ -34,9 +35,8 @@ class Entry(NamedTuple):
 
     function: int  # address of the compiled kernel
     address: int  # of the function that reads a row and calls the kernel
-    row: (
-        np.dtype
-    )  # array k: fields k and k_0, k_1, ... for address and extents; number k: field k; results: r0, r1, ...
+    # array k: fields k and k_0, k_1, ... for address and extents; number k: field k; results: r0, r1, ...
+    row: np.dtype
 
 
 def array_type(dtype: np.dtype, axes: int) -> types.Array:
@@ -153,14 +153,7 @@ def _build(
 _ENGINES: list[Any] = []  # the code stays in memory as long as its engine
 
 
-def _numbers() -> Any:
-    number = 0
-    while True:
-        yield number
-        number += 1
-
-
-_NUMBERS = _numbers()
+_NUMBERS = itertools.count()
 
 
 @intrinsic

@@ -8,11 +8,11 @@ from functools import lru_cache
 import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast
+from pipeflow.kernels.cpu.everyday import NORMALIZED
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
 from pipeflow.kernels.cpu.simd.bytes import mirror_pixels
 from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
-FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)}
 FAST_IN = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 
@@ -129,7 +129,7 @@ def normalize_window(
         image_height, image_width, channels = source.shape
     height, width = out.shape[1:] if out_channel_first else out.shape[:2]
     exact = out.shape[0 if out_channel_first else 2] == channels
-    if source.dtype in FAST_IN and out.dtype in FAST_OUT and out.flags.c_contiguous:
+    if source.dtype in FAST_IN and out.dtype in NORMALIZED and out.flags.c_contiguous:
         flat, target = plain(source).reshape(-1), bits(out)
         if not channel_first and out_channel_first and channels == 3:
             offset, stride = (top * image_width + left) * 3, image_width * 3

@@ -11,12 +11,12 @@ import math
 import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
+from pipeflow.kernels.cpu.everyday import CUBIC, GAUSSIAN, LANCZOS3, NEAREST, Taps
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
 from pipeflow.kernels.cpu.simd.instructions import LANES as BAND
 from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
 from pipeflow.kernels.cpu.simd.sums import band_taps, pixel_taps, weighted_rows
 
-NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 EDGE = 1e-6  # the Gaussian is not 0 where it is cut off: a pixel exactly there contributes, in spite of rounding
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
 LANES = 4  # channels side by side in one register
@@ -255,9 +255,6 @@ def pick(source, rows, columns, out):
                 p = np.uint64(columns[j])
                 for c in range(pixel):
                     target[j, c] = line[p, c]
-
-
-Taps = tuple[np.ndarray, np.ndarray]
 
 
 def axis_taps(
