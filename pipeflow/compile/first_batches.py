@@ -72,14 +72,18 @@ class Start:
     since: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def forget(self) -> None:
-        """In a forked child: the process and the thread belong to the parent."""
-        self.__init__()  # type: ignore[misc]
-
 
 _start = Start()
+
+
+def _forget() -> None:
+    """In a forked child: the process and the thread belong to the parent."""
+    global _start
+    _start = Start()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start.forget)
+    os.register_at_fork(after_in_child=_forget)
 
 
 def begin(trials: Sequence[Trial | None]) -> bool:
@@ -121,11 +125,16 @@ def _data(trials: Sequence[Trial | None]) -> bytes | None:
 
 def batch_taken() -> None:
     """Goes on with loading; called with each batch that a pipeline returns."""
-    if not kernels.start.state.starting or not _start.lock.acquire(blocking=False):
+    if not _start.waiting or not _start.lock.acquire(blocking=False):
         return
     try:
         _start.batches += 1
         _go_on()
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # no file, process or thread is left: the caller gets the batch all the same
+        log.debug("loading kernels goes on with the next batch: %r", error)
     finally:
         _start.lock.release()
 
@@ -149,8 +158,9 @@ def _go_on() -> None:
             _start.compiling.returncode,
         )
     if _start.batches > 1:
-        _start.loading = threading.Thread(target=_load, name="pipeflow kernels")
-        _start.loading.start()
+        loading = threading.Thread(target=_load, name="pipeflow kernels")
+        loading.start()
+        _start.loading = loading
 
 
 def _load() -> None:

@@ -231,8 +231,8 @@ class BatchRun:
             wrapped = RuntimeError(f"{step.title if step else 'a step'} raised StopIteration")
             wrapped.__cause__ = error
             error = wrapped
-        if step is not None:
-            add_notes(error, [*self._notes(step, sample), *_rights(error, step), *system.limits_reached(error)])
+        notes = [] if step is None else [*self._notes(step, sample), *_rights(error, step)]
+        add_notes(error, [*notes, *system.limits_reached(error)])
         if sample >= 0 and step is not None:
             self.failures[sample] = (error, step)
         else:

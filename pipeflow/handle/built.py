@@ -63,7 +63,11 @@ class Built(Definition):
             return
         with self._turn:
             if self._executor is None and self._debug is None:
-                self._build()
+                try:
+                    self._build()
+                except OSError as error:
+                    add_notes(error, system.limits_reached(error))
+                    raise
 
     def _build(self) -> None:
         settings = self._settings
@@ -94,11 +98,7 @@ class Built(Definition):
         self._check_declared(graph)
         self._one_at_a_time()
         warmup.prepare(self._plan)
-        try:
-            executor = Executor(self._plan, self._settings, self._runtime())
-        except OSError as error:
-            add_notes(error, system.limits_reached(error))
-            raise
+        executor = Executor(self._plan, self._settings, self._runtime())
         self._finalizer = weakref.finalize(self, executor.crew.let_go)
         if settings.enable_checkpointing:
             saved_state.check_saveable(self._plan, executor)

@@ -50,13 +50,18 @@ def run(program, **environment):
 
 
 def test_few_open_files():
-    """64 are enough for worker processes; with fewer the error says what to do."""
+    """64 are enough for worker processes."""
     out, _ = run(f"{FEW}    limit(64)\n    print(batches())\n")
     assert out == "[[0, -1, -2, -3], [-4, -5, -6, -7], [-8, -9, -10, -11]]\n"
+
+
+@pytest.mark.parametrize("most", [3, 6, 11, 14, 28])
+def test_too_few_open_files(most):
+    """Where the last file is taken by an import, by shared memory or by a worker, the error says what to do."""
     out, _ = run(
         FEW
-        + """
-    limit(14)
+        + f"""
+    limit({most})
     try:
         batches()
     except (OSError, RuntimeError) as error:  # of the call that found no room, or of a later one
@@ -64,7 +69,7 @@ def test_few_open_files():
     """
     )
     assert "Too many open files" in out
-    assert "as many files open as it may (14): raise the limit (ulimit -n), or use fewer workers" in out
+    assert f"as many files open as it may ({most}): raise the limit (ulimit -n), or use fewer workers" in out
 
 
 def full(monkeypatch, module, room):

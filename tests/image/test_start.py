@@ -1,9 +1,11 @@
 """The first batches are made by NumPy, and no result shows when the compiled kernels took over."""
 
+import errno
 import logging
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +195,42 @@ def test_the_change_in_the_middle_of_an_epoch_shows_nowhere(state, monkeypatch, 
     assert_equal(begun, batches(5))
 
 
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [("elsewhere", OSError(errno.EMFILE, "Too many open files")), ("Thread", RuntimeError("can't start new thread"))],
+)
+def test_no_batch_is_lost_where_nothing_can_be_started(state, monkeypatch, place, error):
+    """A full table of files or threads is no fault of the batch; loading begins with a later one."""
+    failures = [error, error]
+
+    def failing(start):
+        def begin(*given):
+            if failures:
+                raise failures.pop()
+            return start(*given)
+
+        return begin
+
+    if place == "elsewhere":
+        monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
+        monkeypatch.setattr(
+            kernels.elsewhere, "begin", failing(lambda *_: subprocess.Popen([sys.executable, "-c", ""]))
+        )
+    else:
+        monkeypatch.setattr(threading.Thread, "start", failing(threading.Thread.start))
+
+    def between(_number):
+        if first_batches._start.compiling is not None:
+            first_batches._start.compiling.wait()
+        loaded()
+
+    begun = batches(6, between)
+    assert not failures
+    assert not state.starting
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    assert_equal(begun, batches(6))
+
+
 def test_decoding_alone_needs_no_other_process(state, monkeypatch):
     """It has no kernels but those of the decoder, which has a switch of its own."""
     monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
@@ -308,7 +346,7 @@ def test_a_forked_child_loads_for_itself(state):
     assert state.starting
     assert first_batches._start.waiting
     start._forget()
-    first_batches._start.forget()
+    first_batches._forget()
     assert not state.starting
     assert not first_batches._start.waiting
 
