@@ -1,9 +1,13 @@
 """python_function(jit="auto"): compiled in the background, compared, used only if it agrees; the results never change."""
 
+import bisect
 import logging
+import operator
 
+import cv2
 import numpy as np
 import pytest
+from scipy import linalg, ndimage
 
 from pipeflow import fn, pipeline_def
 from pipeflow.kernels import cpu
@@ -632,6 +636,62 @@ def test_objects_outside_that_may_be_changed_keep_the_order():
     assert not state_of(writes_to_a_table).any_order
     for function, _, _ in SET:
         assert not state_of(function).reason
+
+
+BUFFER = np.zeros(3)
+FIXED = np.arange(3.0)
+FIXED.flags.writeable = False
+ADD, SORTED = np.add, [np.sort]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.copyto(BUFFER, x),
+        lambda x: np.add(x, 1, BUFFER),
+        lambda x: np.add(x, 1, out=BUFFER),
+        lambda x: ADD(*[x, 1, BUFFER]),
+        lambda x: np.add.at(BUFFER, 0, x),
+        lambda x: np.add.reduce(x, 0, None, BUFFER),
+        lambda x: np.clip(x, 0, 1, BUFFER),
+        lambda x: x.clip(0, 1, BUFFER),
+        lambda x: x.dot(x, BUFFER),
+        lambda x: np.nan_to_num(BUFFER, copy=False) + x,
+        lambda x: cv2.blur(x, (3, 3), BUFFER),
+        lambda x: cv2.circle(BUFFER, (1, 1), 1, 5) + x,
+        lambda x: ndimage.shift(x, 1, output=BUFFER),
+        lambda x: ndimage.shift(x, 1, BUFFER),
+        lambda x: linalg.solve(BUFFER, x, overwrite_a=True),
+        lambda x: operator.setitem(BUFFER, 0, x[0]),
+        lambda x: operator.iadd(BUFFER, x),
+        lambda x: BUFFER.__setitem__(0, x[0]),
+        lambda x: np.ndarray.sort(BUFFER) or x,
+        lambda x: list(map(BUFFER.fill, x)),
+        lambda x: bisect.insort(SORTED, x[0]),
+    ],
+)
+def test_a_call_that_may_write_to_an_array_outside_keeps_the_order(function):
+    """The array may be passed to a function as the place of its result."""
+    state = state_of(function)
+    assert not state.reason
+    assert state.shared in ("BUFFER", "SORTED")
+    assert not state.any_order
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip((x - BUFFER) * 2, 0, 1).reshape(3, 1, 1).transpose(2, 0, 1),
+        lambda x: np.where(x > BUFFER, x, BUFFER).astype(np.uint8, copy=False),
+        lambda x: np.dot(x, BUFFER) + np.concatenate([x, BUFFER], 0).sum(0, np.float64),
+        lambda x: np.array(BUFFER, np.float32) + np.float32(x),
+        lambda x: np.add(x, 1, FIXED),  # NumPy refuses to write to it
+        lambda x: np.add(x, 1, x),
+    ],
+)
+def test_calls_that_cannot_write_to_an_array_outside_may_run_in_any_order(function):
+    """They have no place for a result, or no such array is writable."""
+    assert state_of(function).any_order
 
 
 @pytest.mark.parametrize("jit", ["automatic", "auto:", "auto:0", "auto:x", "auto:-1", "auto:nan"])

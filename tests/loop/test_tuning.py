@@ -262,7 +262,7 @@ def test_a_function_with_state_is_called_in_order():
         num_threads=2,
     )()
     choice = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of"))
-    assert (choice.value, choice.reason) == ("serial", "it changes an object, which may be seen")
+    assert (choice.value, choice.reason) == ("serial", "it may change seen, which is outside of it")
     assert [stage.ordered for stage in pipe.plan.stages][-1]
 
 

@@ -72,7 +72,7 @@ def why_not_on_threads(function: Callable[..., Any]) -> str:
     state = _state(function)
     if state.any_order:
         return ""
-    return state.reason or f"it changes an object, which may be {state.shared}"
+    return state.reason or f"it may change {state.shared}, which is outside of it"
 
 
 def trials_of(function: Callable[..., Any], jit: "bool | str") -> list[tuple[str, str]]:

@@ -9,103 +9,44 @@ import builtins
 import dis
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import takewhile
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Modules whose functions keep no state, and the parts of them that do.
 LIBRARIES = ("numpy", "math", "cmath", "operator", "cv2", "scipy", "bisect", "itertools")
 STATEFUL = ("numpy.random", "scipy.io", "cv2.setRNGSeed", "cv2.randu", "cv2.randn", "cv2.randShuffle", "cv2.theRNG")
-_FILES = {
-    "save",
-    "savez",
-    "savez_compressed",
-    "savetxt",
-    "tofile",
-    "memmap",
-    "load",
-    "fromfile",
-    "loadtxt",
-    "imwrite",
-    "imread",
-}
-BUILTINS = {
-    *[
-        "abs",
-        "all",
-        "any",
-        "bool",
-        "bytes",
-        "complex",
-        "dict",
-        "divmod",
-        "enumerate",
-        "filter",
-        "float",
-        "frozenset",
-        "int",
-        "isinstance",
-        "len",
-        "list",
-        "map",
-        "max",
-        "min",
-    ],
-    *[
-        "pow",
-        "range",
-        "reversed",
-        "round",
-        "set",
-        "slice",
-        "sorted",
-        "str",
-        "sum",
-        "tuple",
-        "zip",
-        "ord",
-        "chr",
-        "ValueError",
-        "TypeError",
-        "IndexError",
-        "KeyError",
-    ],
-    *["RuntimeError", "AssertionError", "ZeroDivisionError", "Exception", "ArithmeticError", "OverflowError"],
-}
+_FILES = _words("save savez savez_compressed savetxt tofile memmap load fromfile loadtxt imwrite imread")
+BUILTINS = _words(
+    "abs all any bool bytes chr complex dict divmod enumerate filter float frozenset int isinstance len list map max "
+    "min ord pow range reversed round set slice sorted str sum tuple zip ArithmeticError AssertionError Exception "
+    "IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError"
+)
 # Methods that change their object; on a local object they do no harm, but the code does not say which object it is.
-_CHANGING = {
-    *[
-        "append",
-        "extend",
-        "insert",
-        "remove",
-        "pop",
-        "clear",
-        "sort",
-        "reverse",
-        "add",
-        "discard",
-        "update",
-        "setdefault",
-        "popitem",
-        "fill",
-        "put",
-        "resize",
-    ],
-    *["partition", "setflags", "setfield", "itemset", "byteswap", "write", "writelines", "send", "throw"],
-}
-_CODES_WITH_STATE = {
-    "STORE_GLOBAL",
-    "DELETE_GLOBAL",
-    "STORE_ATTR",
-    "DELETE_ATTR",
-    "IMPORT_NAME",
-    "YIELD_VALUE",
-    "DELETE_DEREF",
-}
+_CHANGING = _words(
+    "add append at byteswap clear discard extend fill insert itemset partition pop popitem put remove resize reverse "
+    "send setdefault setfield setflags sort throw update write writelines"
+)
+# Functions that change an argument in all calls.
+_WRITERS = _words(
+    "copyto fill_diagonal nan_to_num place put put_along_axis putmask delitem setitem methodcaller iadd iand iconcat "
+    "ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor insort insort_left insort_right"
+)
+_OUTPUTS = ("out", "output", "dst")  # parameters for an array that a function writes to
+_CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_METHOD")
+_CODES_WITH_STATE = _words("STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR IMPORT_NAME YIELD_VALUE DELETE_DEREF")
+_FILLERS = ("CACHE", "EXTENDED_ARG", "PUSH_NULL")
 _WRITES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
 
@@ -135,11 +76,14 @@ class State:
     uses: list[Use] = field(default_factory=list)
     changes: bool = False  # the code changes some object
     shared: str = ""  # a name of an object outside that could be changed
+    most_arguments: int = 0  # of all calls in the code
+    output_place: int = sys.maxsize  # the first place for an output in the arguments of the functions that it calls
 
     @property
     def any_order(self) -> bool:
         """True if calls give the same results in any order and at the same time."""
-        return not self.reason and not (self.changes and self.shared)
+        may_change = self.changes or self.most_arguments > self.output_place
+        return not self.reason and not (may_change and self.shared)
 
 
 def state_of(function: Callable[..., Any]) -> State:
@@ -178,52 +122,82 @@ class _Reader:
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self._code(constant, variables, cells)
-        instructions = list(dis.get_instructions(code))
+        instructions = [item for item in dis.get_instructions(code) if item.opname not in _FILLERS]
+        skipped = 0  # instructions: the attributes of modules
         for place, instruction in enumerate(instructions):
             name, operation = instruction.argval, instruction.opname
+            if skipped:
+                skipped -= 1
+                continue
             if operation in _CODES_WITH_STATE:
                 self._refuse(f"{operation.lower().replace('_', ' ')} {name or ''}".strip())
             elif operation in ("LOAD_ATTR", "LOAD_METHOD") and name in _FILES:
                 self._refuse(f"it uses {name}")
             elif operation in _WRITES or (operation == "BINARY_OP" and "=" in instruction.argrepr):
                 self.state.changes = True
+            elif operation in _CALLS:
+                self.state.most_arguments = max(self.state.most_arguments, instruction.arg or 0)
+            elif operation == "CALL_FUNCTION_EX":
+                self.state.most_arguments = sys.maxsize
             elif operation.startswith("STORE_DEREF") and name in cells:
                 self._refuse(f"it changes {name} of the function around it")
-            elif (operation in ("LOAD_ATTR", "LOAD_METHOD") and name in _CHANGING) or (
-                operation in ("KW_NAMES", "LOAD_CONST") and isinstance(name, tuple) and "out" in name
-            ):
-                self.state.changes = True
+            elif operation in ("KW_NAMES", "LOAD_CONST"):  # the names of keywords are a constant
+                words = code.co_consts[instruction.arg or 0]
+                self.state.changes |= isinstance(words, tuple) and any(map(_is_output, words))
+            elif operation in ("LOAD_ATTR", "LOAD_METHOD"):
+                self._method(name)
             elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
-                self._global(name, variables, _attributes(instructions[place + 1 :]))
+                skipped = self._global(name, variables, _attributes(instructions[place + 1 :]))
             elif operation in ("LOAD_DEREF", "LOAD_CLASSDEREF") and name in cells:
-                self._use(cells[name], name, _attributes(instructions[place + 1 :]))
+                skipped = self._use(cells[name], name, _attributes(instructions[place + 1 :]))
 
-    def _global(self, name: str, variables: dict[str, Any], attributes: list[str]) -> None:
+    def _method(self, name: str) -> None:
+        if name in _CHANGING or name.startswith("__"):
+            self.state.changes = True
+        elif callable(getattr(np.ndarray, name, None)):
+            self._calls(getattr(np.ndarray, name), "numpy", 1)
+        elif hasattr(np.ufunc, name):
+            self._calls(getattr(np.ufunc, name), "numpy", 1)
+
+    def _calls(self, function: Callable[..., Any], library: str, bound: int = 0) -> None:
+        self.state.output_place = min(self.state.output_place, _output_place(function, library) - bound)
+
+    def _global(self, name: str, variables: dict[str, Any], attributes: list[str]) -> int:
         if name in variables:
-            self._use(variables, name, attributes)
-        elif name not in BUILTINS or not hasattr(builtins, name):
+            return self._use(variables, name, attributes)
+        if name not in BUILTINS or not hasattr(builtins, name):
             self._refuse(f"it uses {name}")
+        return 0
 
-    def _use(self, holder: Any, name: str, attributes: list[str]) -> None:
+    def _use(self, holder: Any, name: str, attributes: list[str]) -> int:
+        """Looks at a value from outside; the number of attributes that lead to it, through modules."""
+        used = 0
         try:
             value = holder[name] if isinstance(holder, dict) else holder.cell_contents
         except ValueError:
-            return self._refuse(f"it uses {name}, which has no value yet")
-        while isinstance(value, ModuleType) and attributes:
-            if _is_library(value.__name__):
-                whole = ".".join((value.__name__, attributes[0]))
-                if whole.startswith(STATEFUL) or attributes[0] in _FILES:
-                    return self._refuse(f"it uses {whole}")
-            holder, name = value.__dict__, attributes.pop(0)
+            self._refuse(f"it uses {name}, which has no value yet")
+            return used
+        while isinstance(value, ModuleType) and used < len(attributes):
+            holder, module, name = value.__dict__, value.__name__, attributes[used]
+            used += 1
+            whole = f"{module}.{name}"
+            if _is_library(module) and (whole.startswith(STATEFUL) or name in _FILES):
+                self._refuse(f"it uses {whole}")
+                return used
             if name not in holder:
-                return self._refuse(f"it uses {value.__name__}.{name}, which is not there")
+                self._refuse(f"it uses {whole}, which is not there")
+                return used
             value = holder[name]
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
             self.state.uses.append(Use(holder, name, value))
-        return self._judge(name, value)
+        self._judge(name, value, holder.get("__name__", "") if used else "")
+        return used
 
-    def _judge(self, name: str, value: Any) -> None:
-        """Refuses a value from outside, or reads it if it is a function."""
+    def _judge(self, name: str, value: Any, module: str = "") -> None:
+        """Refuses a value from outside, or reads it if it is a function. `module` is where the code found it, if it did."""
+        library = _library_of(value) or (
+            module if _is_library(module) and isinstance(value, BuiltinFunctionType) else ""
+        )
         if isinstance(value, _CONSTANTS):
             return
         if isinstance(value, (tuple, frozenset)):
@@ -238,28 +212,40 @@ class _Reader:
             self.state.shared = self.state.shared or name
             for item in value.values() if isinstance(value, dict) else value:
                 self._judge(name, item)
-        elif _library_of(value):
-            home = f"{_library_of(value)}.{getattr(value, '__name__', '')}"
+        elif library:
+            home = f"{library}.{getattr(value, '__name__', '')}"
             if home.startswith(STATEFUL) or getattr(value, "__name__", "") in _FILES:
                 self._refuse(f"it uses {home}")
+            self._calls(value, library)
         elif isinstance(value, FunctionType):
             self.read(value)
         elif not any(getattr(builtins, known, None) is value for known in BUILTINS):
             self._refuse(f"it uses {name}, a {type(value).__name__}")
 
 
-def _attributes(instructions: list[dis.Instruction]) -> list[str]:
+def _attributes(instructions: Sequence[dis.Instruction]) -> list[str]:
     """The names of ``.a.b.c`` after a name."""
+    loads = takewhile(lambda item: item.opname in ("LOAD_ATTR", "LOAD_METHOD"), instructions)
+    return [item.argval for item in loads]
 
-    def found() -> Iterator[str]:
-        for instruction in instructions:
-            if instruction.opname in ("CACHE", "EXTENDED_ARG", "PUSH_NULL"):
-                continue
-            if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-                return
-            yield instruction.argval
 
-    return list(found())
+@cache
+def _output_place(function: Callable[..., Any], library: str) -> int:
+    """The place of the first argument that a call may write to; beyond all arguments if there is none."""
+    if getattr(function, "__name__", "") in _WRITERS or library.startswith("cv2"):
+        return 0
+    if isinstance(function, np.ufunc):
+        return function.nin
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return sys.maxsize if isinstance(function, type) else 1
+    places = [place for place, parameter in enumerate(parameters) if _is_output(parameter.name)]
+    return min(places, default=sys.maxsize)
+
+
+def _is_output(parameter: object) -> bool:
+    return parameter in _OUTPUTS or (isinstance(parameter, str) and parameter.startswith("overwrite"))
 
 
 def _is_library(name: str) -> bool:
