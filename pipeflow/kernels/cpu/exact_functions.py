@@ -40,6 +40,11 @@ from pipeflow.kernels.cpu.numpy_numbers import (
 )
 from pipeflow.kernels.cpu.variables import Names, is_python_number
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _COMPARISONS = {operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
 _POWERS = {operator.pow, operator.ipow}
 _REMAINDERS = {operator.floordiv, operator.mod, operator.ifloordiv, operator.imod}
@@ -49,118 +54,20 @@ _ARITHMETIC = {
     for prefix in ("", "i")
     if hasattr(operator, prefix + name)
 } | {operator.iand, operator.ior, operator.ixor}
-_ANY_TYPE = {
-    *[
-        "zeros",
-        "ones",
-        "empty",
-        "full",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "where",
-        "clip",
-        "abs",
-        "absolute",
-        "sqrt",
-        "floor",
-        "ceil",
-        "trunc",
-        "rint",
-    ],
-    *[
-        "sign",
-        "negative",
-        "square",
-        "isnan",
-        "isfinite",
-        "isinf",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "logical_xor",
-        "any",
-        "all",
-    ],
-    *[
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "true_divide",
-        "greater",
-        "greater_equal",
-        "less",
-        "less_equal",
-        "equal",
-        "not_equal",
-    ],
-    *[
-        "concatenate",
-        "stack",
-        "vstack",
-        "hstack",
-        "column_stack",
-        "flip",
-        "fliplr",
-        "flipud",
-        "rot90",
-        "roll",
-        "transpose",
-        "reshape",
-        "ravel",
-        "flatten",
-    ],
-    *[
-        "copy",
-        "ascontiguousarray",
-        "expand_dims",
-        "swapaxes",
-        "repeat",
-        "take",
-        "count_nonzero",
-        "nonzero",
-        "array",
-        "asarray",
-        "diff",
-        "atleast_1d",
-    ],
-    *["fill", "float32", "float64", "intp", "int64", "eye", "identity"],
-}
-_WHOLE_NUMBERS = {
-    *[
-        "sum",
-        "prod",
-        "cumsum",
-        "min",
-        "max",
-        "amin",
-        "amax",
-        "argmin",
-        "argmax",
-        "sort",
-        "unique",
-        "searchsorted",
-        "bincount",
-        "bitwise_and",
-        "bitwise_or",
-    ],
-    *[
-        "bitwise_xor",
-        "invert",
-        "bitwise_not",
-        "left_shift",
-        "right_shift",
-        "minimum",
-        "maximum",
-        "arange",
-        "dot",
-        "floor_divide",
-        "remainder",
-        "mod",
-    ],
-}
+# Functions and methods of arrays that give NumPy's bits for numbers of all types.
+_ANY_TYPE = _words(
+    "zeros ones empty full zeros_like ones_like empty_like full_like where clip abs absolute sqrt floor ceil trunc "
+    "rint sign negative square isnan isfinite isinf logical_and logical_or logical_not logical_xor any all add "
+    "subtract multiply divide true_divide greater greater_equal less less_equal equal not_equal concatenate stack "
+    "vstack hstack column_stack flip fliplr flipud rot90 roll transpose reshape ravel flatten copy "
+    "ascontiguousarray expand_dims swapaxes repeat take count_nonzero nonzero array asarray diff atleast_1d fill "
+    "float32 float64 intp int64 eye identity"
+)
+# Those that do so for integers and Booleans only.
+_WHOLE_NUMBERS = _words(
+    "sum prod cumsum min max amin amax argmin argmax sort unique searchsorted bincount bitwise_and bitwise_or "
+    "bitwise_xor invert bitwise_not left_shift right_shift minimum maximum arange dot floor_divide remainder mod"
+)
 _DRAWS = {"random", "uniform", "integers"}
 _BUILTINS = {len, int, float, bool, abs, range, slice}
 _BUILTINS_OF_WHOLE_NUMBERS = {min, max, sum, round}
