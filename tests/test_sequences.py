@@ -42,6 +42,16 @@ def test_per_frame_arguments_change_from_frame_to_frame(shift):
     assert (same.at(0) == 4).all()
 
 
+def test_one_value_beside_one_for_each_frame_holds_for_all_frames():
+    """Of several arguments the longest says how many frames there are, whatever their order."""
+    angles = TensorListCPU([np.array([0.0, 90.0, 180.0], np.float32)], "F")
+    centre = TensorListCPU([np.array([[1.0, 2.0]], np.float32)], "F*")
+    found = fn.transforms.rotation(angle=angles, center=centre).at(0)
+    assert found.shape == (3, 2, 3)
+    for angle, matrix in zip((0, 90, 180), found):
+        np.testing.assert_array_equal(matrix, fn.transforms.rotation(angle=float(angle), center=(1.0, 2.0)))
+
+
 def test_a_wrong_number_of_values_is_named(shift):
     """The message tells both counts."""
     clip = np.zeros((3, 2, 2, 1), np.float32)

@@ -79,7 +79,7 @@ class Buckets:
             order = permute(order, size, seed, epoch) if size else order
         lengths = self._lengths[order]
         mean = max(1.0, float(lengths.mean())) if size else 1.0
-        window = max(1, int(_WINDOW * min(self._rows, self._tokens / mean, max(1, size))))
+        window = int(_WINDOW * min(self._rows, self._tokens / mean, max(1, size)))  # no item has more than all tokens
         number = np.arange(size) // window
         line = np.lexsort((np.where(number % 2, -lengths, lengths), number))  # stable: equal lengths stay in order
         order, lengths = order[line], lengths[line]

@@ -46,11 +46,14 @@ def facts(capsys, *words, status=0):
 
 
 def test_every_verb_has_help_and_short_words(capsys):
-    """The first line of its file fits behind its name, and --help names the options."""
+    """The first line of its file fits behind its name, and --help names the options, each with its meaning."""
     for verb in every_verb():
         assert len(commands.help_of(verb)) <= 66, verb
         assert commands.main([verb, "--help"]) == 0
         assert "--json" in capsys.readouterr().out
+        parser = argparse.ArgumentParser()
+        commands.load(verb).arguments(parser)
+        assert [action.dest for action in parser._actions if not action.help] == []
 
 
 BRIGHTR = (

@@ -791,6 +791,24 @@ def test_methods_that_change_containers():
     fails_at_build(uneven, error=ValueError, match="'l' is a list of different length: 2 .if. vs 1 .else.")
 
 
+def test_containers_inside_others_are_merged_too():
+    """A list in a tuple, in a deque and in a dict of a list is changed in each branch for its own samples."""
+
+    def f(i):
+        rows, line, table = ([i], 5), collections.deque([[i]]), [{"a": [i]}]
+        if i < 3:
+            rows[0].append(i * 2)
+            line[0].append(i * 3)
+            table[0]["a"].append(i * 4)
+        else:
+            rows[0].append(i * 5)
+            line[0].append(i * 6)
+            table[0]["a"].append(i * 7)
+        return rows[0][1], line[0][1], table[0]["a"][1]
+
+    agree(f)
+
+
 STASH = []
 
 
@@ -960,6 +978,31 @@ def test_loops_over_python_values():
         return r
 
     agree(f)
+
+
+def test_jumps_under_a_condition_in_a_while_loop():
+    """Samples leave a loop whose count is a Python value, or skip the rest of its body, each by itself."""
+
+    def left(i):
+        r, k = i, 0
+        while k < 4:
+            k += 1
+            if i < k:
+                break
+            r = r + 10
+        return r
+
+    def skipped(i):
+        r, k = i, 0
+        while k < 4:
+            k += 1
+            if i < k:
+                continue
+            r = r + 10
+        return r
+
+    agree(left)
+    agree(skipped)
 
 
 def test_continue_under_a_condition():

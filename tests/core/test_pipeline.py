@@ -457,12 +457,13 @@ def test_the_largest_sample_of_all_batches_is_known():
     assert (found["real_memory_size"], found["max_real_memory_size"]) == ([7], [9])
 
 
-def test_bytes_per_sample_is_the_hint_of_all():
-    """The pipeline's bytes_per_sample reserves memory for every Python function."""
+@pytest.mark.parametrize("options", [{}, {"parallel": "threads"}], ids=str)
+def test_bytes_per_sample_is_the_hint_of_all(options):
+    """The pipeline's bytes_per_sample reserves memory for every Python function, wherever it runs."""
 
     @pipeline_def(batch_size=4, num_threads=1, bytes_per_sample=100_000)
     def define():
-        return fn.python_function(fn.external_source(lambda: np.zeros(4)), function=lambda x: x)
+        return fn.python_function(fn.external_source(lambda: np.zeros(4)), function=lambda x: x, **options)
 
     assert define().executor_statistics()["pool"]["reserved"] >= 4 * 4 * 100_000
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.compile import fusion
 from pipeflow.declare import find
 
 RNG = np.random.default_rng(5)
@@ -135,6 +136,21 @@ def test_a_link_that_somebody_else_reads_is_not_fused_away():
     assert "fn.resize(" in text
     assert "fn.brightness+cast(" in text
     same(fused, chained)
+
+
+def test_only_the_last_link_becomes_the_chain():
+    """The links before it stay as they are, and nothing reads them."""
+
+    @pipeline_def(batch_size=4, num_threads=1)
+    def define():
+        bright = fn.brightness(images(), brightness=1.5)
+        return fn.brightness(fn.contrast(bright, contrast=0.5), brightness=2.0)
+
+    graph = define().graph
+    before = [node.op.name for node in graph.nodes]
+    after = [node.op.name for node in fusion.fuse(graph).nodes]
+    assert after[:-1] == before[:-1] == ["external_source", "brightness", "contrast"]
+    assert after[-1] != before[-1]
 
 
 def test_fusion_leaves_the_identity_of_a_plan_alone():

@@ -230,6 +230,12 @@ def test_rotations_by_right_angles_are_exact():
     )
 
 
+@pytest.mark.parametrize("shape", [(0, 5, 3), (5, 0, 3), (0, 0, 1)])
+def test_an_image_without_pixels_cannot_be_turned(shape):
+    """The canvas of an image that has an extent may have pixels, and no pixel has a value for them."""
+    refused("the image has no pixels", ValueError, lambda: fn.rotate(np.zeros(shape, np.uint8), angle=30.0))
+
+
 def test_a_matrix_of_a_warp_maps_the_output_to_the_input():
     """The same motion forwards and backwards; wrong matrices are refused."""
     shift = fn.warp_affine(IMAGE, matrix=(1, 0, 2, 0, 1, 0), fill_value=0)

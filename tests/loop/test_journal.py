@@ -302,6 +302,18 @@ def test_two_programs_cannot_share_a_journal(tmp_path):
     next(reading().epoch(journal=path))
 
 
+def test_a_journal_that_was_only_opened_is_free_again_after_close(tmp_path):
+    """The lock of a journal is held from `open` to `close`, with or without a new record."""
+    path = tmp_path / "run.journal"
+    written(path, 2).close()
+    file = files.JournalFile(path)
+    file.open()
+    with pytest.raises(InvalidState, match="is in use by another pipeline"):
+        files.JournalFile(path).open()
+    file.close()
+    assert files.JournalFile(path).open().changing == after(2)
+
+
 def test_a_journal_of_another_pipeline_is_refused(tmp_path):
     """The message says what differs, which file it is and what to do."""
     path = tmp_path / "run.journal"

@@ -193,6 +193,8 @@ def test_labels_names_and_sources_are_written_below():
     plain = TensorListCPU(np.stack([quarters()] * 4), "HWC")
     heights = [picture.size[1] for picture in (plain.show(), batch.show(), batch.show(labels=[0, 1, 2, 3]))]
     assert heights == sorted(set(heights))
+    both = pictures.show({"image": batch, "label": np.array([0, 1, 2, 3])}, labels="label")
+    assert both.png == pictures.show({"image": batch, "label": np.array([0, 1, 2, 3])}, labels=1).png
     named = colors(batch.show(labels=[0, 1, 0, 1], names=["cat", "dog"]))
     assert (named != colors(batch.show(labels=[0, 1, 0, 1], names=["cat", "cow"]))).any()
 
@@ -290,6 +292,9 @@ def test_a_notebook_gets_graph_settings_thumbnails_and_values():
         assert word in page
     assert "1 not finite" in TensorListCPU([np.array([np.nan, 1])])._repr_html_()
     assert "FLOAT" in angles._repr_html_()
+    ragged = [np.zeros(extent) for extent in (4, 1, 5, 2, 3)]
+    assert ">1, 2, 3 and 2 more<" in TensorListCPU(ragged)._repr_html_()
+    assert ">1, 2, 3<" in TensorListCPU(ragged[1:4:2] + ragged[4:])._repr_html_()
     assert "python_function" in pipe.plan._repr_html_()
     heading, table = pipe.plan._repr_html_().split("<table", 1)
     assert re.search(r">Plan, \d+ stages?, \d+ steps?</b>", heading)

@@ -81,6 +81,30 @@ def test_later_epochs_make_nothing_and_are_the_same(place, home):
     assert data.made == []
 
 
+def test_the_progress_of_filling_counts_every_sample_once(monkeypatch):
+    """It is shown while samples are made, and removed when the first one is found."""
+    said = []
+
+    class Shown:
+        def __init__(self, *words):
+            said.append(words)
+
+        def step(self):
+            said.append("step")
+
+        def close(self):
+            said.append("close")
+
+    monkeypatch.setattr("pipeflow.executor.runners.kept.Progress", Shown)
+    cached = pipeline(Made(), whole=False, memory=2**20)
+    epoch(cached)
+    epoch(cached)
+    assert said[0] == ("fill the cache", COUNT)
+    assert said.count("step") == COUNT
+    assert said[COUNT + 1] == "close"
+    assert said.count(said[0]) == 1
+
+
 def test_a_cache_of_one_output_leaves_the_reader_to_the_other():
     """What another output needs is still read."""
     data = Made()

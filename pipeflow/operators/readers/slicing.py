@@ -96,7 +96,7 @@ def round_half_up(value: float) -> int:
     return floor(value + 0.5) if value >= 0 else -floor(-value + 0.5)
 
 
-def inside(bounds: Sequence[tuple[int, int]], extents: Sequence[int], policy: str) -> list[tuple[int, int]]:
+def inside(bounds: list[tuple[int, int]], extents: Sequence[int], policy: str) -> list[tuple[int, int]]:
     """The bounds under a policy: checked ("error"), cut to the array ("trim_to_shape") or kept ("pad")."""
     if policy == "error":
         if any(
@@ -114,4 +114,4 @@ def inside(bounds: Sequence[tuple[int, int]], extents: Sequence[int], policy: st
             low, high = min(max(start, 0), extent), min(max(start + length, 0), extent)
             trimmed.append((low, max(high - low, 0)))
         return trimmed
-    return list(bounds)
+    return bounds
