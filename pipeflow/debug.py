@@ -279,6 +279,7 @@ class DebugRun:
         self.course = Course(settings.batch_size)
         self.course.ending = "partial"  # most loops over epochs need this; run() sets "fill"
         self.course.failures = self.failures.state
+        self.failures.epoch_size = self.course.epoch_size
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
         self._ready: _Ready | None = None  # a batch that was made and that no caller has yet
         self._broken = False  # the making of a batch was interrupted
@@ -421,7 +422,7 @@ class DebugRun:
         except Exception as failure:  # a batch that fails is consumed as a whole, as in the compiled run
             recorder.skip_unread()
             error = batch.error = failure
-        error = error or self.failures.judge(batch)
+        error = self.failures.judge(batch) or error
         copies = [
             TensorListCPU(
                 [_copied(sample) for sample in values.samples()], values.layout(), source_info=values.source_info()

@@ -287,7 +287,7 @@ class Loop:
             self._out = None
 
     def _dropped(self, delivered: Sequence[Any]) -> bool:
-        short = any(item.size < self.batch_size for item in delivered)
+        short = any(item.made < self.batch_size for item in delivered if item.error is None)
         return short and self.policy is LastBatchPolicy.DROP and self.reader is None and self.size < 0
 
     def _reader_ended(self, reader: str, delivered: Sequence[Any]) -> bool:

@@ -118,7 +118,7 @@ class FunctionTimeout(TimeoutError):
 
 
 class TooManyFailures(RuntimeError):
-    """More samples failed than ``max_failures`` allows."""
+    """More samples failed than ``max_failures`` allows; without it, too many in a row with no good one between them."""
 
 
 class NestedStructure(TypeError, ValueError):

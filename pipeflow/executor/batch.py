@@ -86,6 +86,7 @@ class Delivered:
     padding: np.ndarray | None  # True for samples that only fill the batch
     ends: frozenset[str]  # the readers whose epoch ends with it
     error: BaseException | None = None
+    made: int = 0  # the size with the rows that were left out
 
     def to(self, handing: Handing) -> tuple[Any, ...]:
         """Returns the outputs or raises the error; with this call the batch is delivered."""
@@ -101,7 +102,7 @@ class Delivered:
             positions = positions[rows]
             padding = None if padding is None else padding[rows]
         place = batch.index, batch.epoch, batch.iteration
-        return cls(outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error)
+        return cls(outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error, batch.size)
 
 
 _NO_POSITIONS = np.empty(0, np.int64)

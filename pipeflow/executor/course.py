@@ -36,6 +36,11 @@ class Course:
         """The sources whose epochs follow each other without a reset."""
         return [item for item in self.sources if item.op.fetches]
 
+    def epoch_size(self) -> int | None:
+        """The samples in an epoch of all shards; of the longest reader, and None if there is no reader."""
+        sizes = [meta["epoch_size"] for item in self.readers if (meta := item.source.reader_meta()) is not None]
+        return max(sizes, default=None)
+
     def source(self, name: str) -> Any:
         """The source object of an operator by its name, or None."""
         return next((item.source for item in self.sources if item.step.name == name), None)

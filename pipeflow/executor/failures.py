@@ -12,19 +12,21 @@ step do not change. The rule of a step is its own ``on_error`` or the pipeline's
 - a value, or a function from the ``Failure`` to a value: it replaces the outputs of the step (with the pipeline's rule: the
   outputs of the pipeline) of this row.
 
-Failures count when their batch is delivered, so prefetching does not matter.
+Failures count when their batch is delivered, so prefetching does not matter. Without ``max_failures`` an unbroken run of failed
+samples also ends the job: an epoch's worth of them, and never more than ``IN_A_ROW``. Otherwise a source that does not end and
+always fails would be read for ever.
 """
 
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import types
+from pipeflow import declare, types
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import TooManyFailures, add_notes, count_of
 from pipeflow.executor.batch import BatchRun, put, value_at
@@ -33,6 +35,7 @@ from pipeflow.tensors import as_sample
 
 KEPT = 10_000  # the list of failures holds the last ones
 JUDGED = 1000  # a fraction counts only after so many samples, so that an early failure does not end a job
+IN_A_ROW = 1000  # single bad samples do not fail so often with no good one between them
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Failure:
     traceback: str
     action: str
     order: int = field(default=0, repr=False, compare=False)  # the number of the operator in the plan
+    unread: bool = field(default=False, repr=False, compare=False)  # the source itself did not give the sample
 
     def __str__(self) -> str:
         source = f" (source: {self.source})" if self.source else ""
@@ -81,6 +85,10 @@ class Failures:
         self.stages = stages
         self.limit = limit
         self.counts = Counts(-1, 0, 0)
+        self.in_a_row = 0  # how many of the last delivered samples failed, with no good one after them
+        self.epoch_size: Callable[[], int | None] = lambda: (
+            None
+        )  # the samples in an epoch of the readers, if there are any
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
         self.orders = {step.name: order for order, step in enumerate(plan.steps())}
@@ -306,13 +314,18 @@ class Failures:
             text,
             action,
             self.orders.get(step.name, 0),
+            declare.find(step.op).factory is not None,
         )
 
     # When a batch is delivered.
 
     def judge(self, batch: BatchRun) -> TooManyFailures | None:
         """The error if with this batch more samples have failed than are allowed."""
-        if not batch.incidents or self.limit is None:
+        if not batch.incidents:
+            return None
+        if self.limit is None:
+            return self._judge_run(batch)
+        if batch.failure() is not None:
             return None
         count, seen = self.counts.failed + len(batch.incidents), self.counts.seen + batch.size
         scale = 1 if isinstance(self.limit, int) else max(seen, JUDGED)
@@ -326,10 +339,43 @@ class Failures:
         error.__cause__ = last.exception
         return error
 
+    def _judge_run(self, batch: BatchRun) -> TooManyFailures | None:
+        """The error if an epoch's worth of samples, or ``IN_A_ROW``, failed with no good one between them."""
+        run, size = self._run_after(batch), self.epoch_size()
+        if run < (IN_A_ROW if size is None else min(size, IN_A_ROW)):
+            return None
+        last = max(batch.incidents, key=lambda failure: failure.sample)
+        sources = ", ".join(step.title for step in self.plan.stages[0].steps) or last.operator
+        advice = (
+            "If the data has ended, let the source raise StopIteration"
+            if last.unread
+            else f"Look at the data, and at {last.operator}"
+        )
+        error = TooManyFailures(
+            f"{count_of(run, 'sample')} in a row of {sources} failed, and there was no good one between them; the last one: "
+            f"{last}. {advice}. max_failures=N allows N failures, also in a row. All of them: pipe.failures()"
+        )
+        error.__cause__ = last.exception
+        add_notes(error, getattr(last.exception, "__notes__", ()))
+        return error
+
+    def _run_after(self, batch: BatchRun) -> int:
+        """How many samples up to the end of a batch failed, with no good one between them.
+
+        A value in place of a sample counts as good, unless the source gave nothing: such a source does not end.
+        """
+        lost = {failure.sample for failure in batch.incidents if failure.action != "value" or failure.unread}
+        if not batch.size:
+            return self.in_a_row
+        good = next((sample for sample in reversed(range(batch.size)) if sample not in lost), None)
+        return self.in_a_row + batch.size if good is None else batch.size - 1 - good
+
     def account(self, batch: BatchRun) -> None:
         """Counts the failures of a delivered batch; a second call changes nothing."""
         if batch.index <= self.counts.batch:
             return
+        if self.active and (batch.failures or batch.error is None):
+            self.in_a_row = self._run_after(batch) if batch.incidents else 0
         if batch.failure() is not None:
             self.counts = self.counts._replace(batch=batch.index)
             return

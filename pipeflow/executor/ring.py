@@ -70,6 +70,7 @@ class Executor:
         self.failures = Failures(plan, self.stages, settings.max_failures)
         if self.failures.active:
             self.failures.contain()
+        self.failures.epoch_size = self.course.epoch_size
         self.crew.workers = surroundings.known_workers
         for runner in self.stages:  # for the batches in flight, the delivered one and the one before it
             runner.reserve(settings.batch_size, settings.depth + 2)
@@ -191,7 +192,7 @@ class Executor:
                     self.crew.size = self.tuner.most  # the next call starts those that are missing
                     self._claims.threads = self.tuner.threads
                     self.crew.wake()
-            error = batch.failure() or self.failures.judge(batch)
+            error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
                 self.measuring.count_bytes(batch)
             outputs: tuple[Any, ...] = ()

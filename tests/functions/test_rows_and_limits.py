@@ -9,7 +9,7 @@ from loop.loops import read_numbers
 from pipeflow import fn, pipeline_def, types
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import TooManyFailures
-from pipeflow.executor.failures import JUDGED
+from pipeflow.executor.failures import IN_A_ROW, JUDGED
 from pipeflow.plugin.numpy import GenericIterator
 
 BATCH = 8
@@ -156,6 +156,156 @@ def test_a_share_may_be_reached(limit):
     assert JUDGED == 1000
     assert len(pipe.run()[0]) == 0
     with pytest.raises(TooManyFailures, match="11 samples of 20 failed"):
+        pipe.run()
+
+
+class Ending:
+    """Twelve numbers, then an error for ever: as a callable of single samples, or as an iterator."""
+
+    def __init__(self, count=12):
+        self.count = count
+        self.given = 0
+
+    def __call__(self, info):
+        return self.number(info.idx_in_epoch)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.given += 1
+        return self.number(self.given - 1)
+
+    def number(self, index):
+        if index >= self.count:
+            raise IndexError(f"there is no number {index}")
+        return np.full(2, index, np.int32)
+
+
+class OnlyCalled(Ending):
+    """The same without an iterator."""
+
+    __iter__ = __next__ = None
+
+
+def run_to_the_end(pipe, most=3 * IN_A_ROW // BATCH):
+    """Runs a pipeline until it reports that nothing is left; other errors are passed over. The runs, and the error."""
+    for run in range(most):
+        try:
+            pipe.run()
+        except TooManyFailures as error:
+            return run, error
+        except (IndexError, ValueError):
+            pass
+    raise AssertionError(f"{most} batches, and no end")
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("rule", ["skip", "replace", np.zeros(2, np.int32)], ids=["skip", "replace", "value"])
+def test_a_callable_that_fails_for_ever_ends_the_job(rule, debug):
+    """After a thousand failures in a row the error has the source, the number and the cure; half a batch before was good."""
+    source = OnlyCalled(BATCH + BATCH // 2).__call__
+    pipe = pipeline(lambda: fn.external_source(source, batch=False, on_error=rule), debug=debug)
+    runs, error = run_to_the_end(pipe)
+    bad = BATCH // 2 + (runs - 1) * BATCH
+    assert bad == next(count for count in range(BATCH // 2, 2 * IN_A_ROW, BATCH) if count >= IN_A_ROW)
+    assert f"{bad} samples in a row of fn.external_source failed" in str(error)
+    assert f"there is no number {12 + bad - 1}" in str(error)
+    assert "let the source raise StopIteration" in str(error)
+    assert "max_failures=N" in str(error)
+    assert isinstance(error.__cause__, IndexError)
+    assert any("called at" in note for note in error.__notes__)
+
+
+def test_an_epoch_of_failures_ends_under_every_policy(monkeypatch):
+    """Loops over a source without an end get the error too, and DROP does not search for a full batch for ever."""
+    monkeypatch.setattr("pipeflow.executor.failures.IN_A_ROW", 50)
+    for policy in LastBatchPolicy:
+        pipe = pipeline(lambda: fn.external_source(OnlyCalled().__call__, batch=False, on_error="skip"))
+        with pytest.raises(TooManyFailures, match="52 samples in a row"):
+            list(GenericIterator(pipe, ["x"], last_batch_policy=policy))
+
+
+def test_rows_that_are_skipped_do_not_drop_their_batch():
+    """DROP leaves out what the source left short. A batch that lost a bad sample keeps its good ones."""
+    source = [
+        np.arange(8 * first, 8 * first + size, dtype=np.int32)[:, None] for first, size in ((0, 8), (1, 8), (2, 3))
+    ]
+
+    def define():
+        return fn.python_function(fn.external_source(source), function=failing(3), on_error="skip")
+
+    iterator = GenericIterator(pipeline(define), ["x"], last_batch_policy=LastBatchPolicy.DROP)
+    assert [len(batch[0]["x"]) for batch in iterator] == [BATCH - 1, BATCH]
+
+
+def test_an_iterator_that_fails_ends_the_loop_with_its_own_error():
+    """An iterator cannot pass over an item, so its error is raised in the batch, and a loop ends there."""
+    for batched in (False, True):
+        pipe = pipeline(lambda b=batched: fn.external_source(iter(Ending(0)), batch=b, on_error="skip"))
+        with pytest.raises(IndexError, match="there is no number 0"):
+            list(pipe.epoch())
+
+
+def damaged(folder, count):
+    """A folder of files that no decoder can read."""
+    for number in range(count):
+        (folder / f"{number:02}.jpg").write_bytes(b"not a picture")
+    return folder
+
+
+@pytest.mark.parametrize("rule", ["skip", "replace"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_folder_of_damaged_files_is_an_error(rule, shards, tmp_path):
+    """As many failures in a row as the folder has files: one epoch, or two of a half of it."""
+    damaged(tmp_path, 3 * BATCH)
+
+    def define():
+        encoded, _ = fn.readers.file(files=sorted(map(str, tmp_path.iterdir())), num_shards=shards, stick_to_shard=True)
+        return fn.decoders.image(encoded, on_error=rule)
+
+    runs, error = run_to_the_end(pipeline(define))
+    assert runs == 2
+    assert "24 samples in a row of fn.readers.file failed" in str(error)
+    assert ".jpg) in fn.decoders.image" in str(error)
+    assert "Look at the data" in str(error)
+
+
+@pytest.mark.parametrize("rule", ["skip", "replace"])
+def test_a_folder_of_damaged_arrays_is_an_error(rule, tmp_path):
+    """The same if the reader itself decodes the files."""
+    for number in range(BATCH + 1):
+        (tmp_path / f"{number}.npy").write_bytes(b"nothing")
+    pipe = pipeline(lambda: fn.readers.numpy(file_root=str(tmp_path), file_filter="*.npy", on_error=rule))
+    runs, error = run_to_the_end(pipe)
+    assert runs == 1
+    assert "16 samples in a row of fn.readers.numpy failed" in str(error)
+
+
+def test_one_good_sample_in_an_epoch_is_enough(tmp_path):
+    """A folder with one good file goes on for ever, and so does one whose function gives a value for every failure."""
+    damaged(tmp_path, BATCH)
+    np.save(tmp_path / "good.npy", np.zeros(2))
+    files = sorted(map(str, tmp_path.iterdir()))
+    pipe = pipeline(lambda: fn.readers.numpy(files=files, on_error="skip"))
+    assert sum(len(pipe.run()[0]) for _ in range(2 * len(files))) == 2 * BATCH
+
+    def define():
+        return fn.python_function(fn.readers.numpy(files=files[-1:]), function=failing(0), on_error=np.ones(2))
+
+    valued = pipeline(define)
+    assert [firsts(valued.run()[0]) for _ in range(3)] == [[1.0] * BATCH] * 3
+
+
+def test_max_failures_alone_decides_where_it_is_given():
+    """A number of allowed failures also allows them in a row."""
+    source = OnlyCalled(0).__call__
+    pipe = pipeline(
+        lambda: fn.external_source(source, batch=False, on_error="skip"), max_failures=IN_A_ROW + 2 * BATCH - 1
+    )
+    for _ in range(IN_A_ROW // BATCH + 1):
+        assert len(pipe.run()[0]) == 0
+    with pytest.raises(TooManyFailures, match="more than max_failures=1015 allows"):
         pipe.run()
 
 
