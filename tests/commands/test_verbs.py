@@ -73,6 +73,7 @@ BRIGHTR = (
             ["draw", "train.py:pipe(other=3)"],
             "train.py:pipe cannot be made: TypeError: 'other' is neither an argument of pipe",
         ),
+        (["draw", "fails.py:pipe"], "fails.py:pipe cannot be made: line 2: KeyError: 'no such setting'"),
         (["draw", "broken.py"], "broken.py cannot be loaded: line 2: ZeroDivisionError: division by zero"),
         (["draw", "ends.py"], 'put code that runs only as a program below if __name__ == "__main__":'),
         (["draw", "no_such_module:pipe"], "there is no module 'no_such_module'"),
@@ -93,10 +94,11 @@ def test_what_cannot_be_done_is_one_sentence(folder, capsys, words, message):
     """Status 2, and words about what the user wrote."""
     (folder / "broken.py").write_text("x = 1\n1 / 0\n")
     (folder / "ends.py").write_text("import sys\nsys.exit(3)\n")
+    (folder / "fails.py").write_text("def pipe():\n    return {}['no such setting']\n")
     text = said(capsys, *words, status=2)
     assert message in text
     assert "Traceback" not in text
-    for name in ("broken", "ends"):
+    for name in ("broken", "ends", "fails"):
         sys.modules.pop(name, None)
 
 

@@ -79,6 +79,22 @@ def test_a_matrix_that_is_written_over_is_another_argument():
     np.testing.assert_array_equal(whole, first)
 
 
+KEPT = {
+    "coord_transform": lambda array: fn.coord_transform(np.ones((3, 2), np.float32), M=array),
+    "normalize": lambda array: fn.normalize(np.ones((2, 2), np.float32), mean=array, axes=[0], stddev=2.0),
+}
+
+
+@pytest.mark.parametrize("call", KEPT.values(), ids=KEPT)
+def test_a_kept_call_has_its_own_copy_of_an_array(call):
+    """The values of a call are those at its first time, whatever becomes of the array."""
+    values = np.array([[1, 3], [2, 5]], np.float32) if call is KEPT["coord_transform"] else np.float32([[4, 6]])
+    given = values.copy()
+    first = [call(given) for _ in range(3)][-1]
+    given[...] = 9
+    np.testing.assert_array_equal(call(values), first)
+
+
 @pytest.mark.parametrize("shape", [(9, 11, 3), (4, 4, 3), (2, 5, 5, 3), (7, 7, 1)])
 def test_every_shape_has_its_own_result(shape):
     """Shapes and types that take turns, among them sequences of frames, give what they give at first."""

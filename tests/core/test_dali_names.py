@@ -214,3 +214,23 @@ def test_a_changed_script_runs(tmp_path):
     main(["port", "--write", str(file)])
     done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[[1, 2], [1, 2]]"
+
+
+# The numbers of DALI 2.4.0: programs keep them in files and send them to other programs.
+NUMBERS = {
+    types.DALIDataType: "UINT8 0 UINT16 1 UINT32 2 UINT64 3 INT8 4 INT16 5 INT32 6 INT64 7 FLOAT16 8 FLOAT 9 FLOAT64 10 BOOL 11 "
+    "STRING 12 FEATURE 17 IMAGE_TYPE 20 DATA_TYPE 21 INTERP_TYPE 22 TENSOR_LAYOUT 23 PYTHON_OBJECT 24 NO_TYPE -1 "
+    "COMPLEX64 1000 COMPLEX128 1001",  # the last two are pipeflow's own
+    types.DALIImageType: "RGB 0 BGR 1 GRAY 2 YCbCr 3 ANY_DATA 4",
+    types.DALIInterpType: "INTERP_NN 0 INTERP_LINEAR 1 INTERP_CUBIC 2 INTERP_LANCZOS3 3 INTERP_TRIANGULAR 4 INTERP_GAUSSIAN 5",
+    types.PipelineAPIType: "BASIC 0 ITERATOR 1 SCHEDULED 2",
+    pipeflow.StreamPolicy: "SINGLE 16 PER_BACKEND 32 PER_OPERATOR 48 UNSPECIFIED 0",
+    pipeflow.OperatorConcurrency: "NONE 2 BACKEND 4 FULL 6 UNSPECIFIED 0",
+}
+
+
+@pytest.mark.parametrize("enumeration", NUMBERS, ids=lambda one: one.__name__)
+def test_the_members_of_an_enumeration_have_the_numbers_of_dali(enumeration):
+    words = NUMBERS[enumeration].split()
+    expected = dict(zip(words[::2], map(int, words[1::2])))
+    assert {name: int(member.value) for name, member in enumeration.__members__.items()} == expected

@@ -484,6 +484,7 @@ def test_dot_file(tmp_path):
     assert text.startswith("digraph")
     assert "external_source" in text
     assert "fillcolor" in text
+    assert [f'out{number} [shape=ellipse, label="output {number}"];' in text for number in range(2)] == [True, False]
 
 
 def double(x):

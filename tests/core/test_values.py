@@ -230,3 +230,19 @@ def test_the_number_of_a_type_is_the_type():
     assert types.as_dtype(int(types.FLOAT16)) == np.float16
     with pytest.raises(TypeError, match=r"1000000 is not a type; use types.UINT8"):
         types.as_dtype(10**6)
+
+
+@pytest.mark.parametrize("wanted", [np.int32, np.uint32, np.int64, np.uint64, np.uint8])
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+def test_numbers_beyond_a_type_become_its_limits(source, wanted):
+    """At the limit, one beyond and far beyond: the maximum of a 64-bit type is no number of a floating-point type."""
+    limits = np.iinfo(wanted)
+    given = np.array(
+        [float(limits.max), float(limits.max) * 2, 1e30, np.inf, float(limits.min), -1e30, -np.inf, np.nan], source
+    )
+    found = types.saturate(given, np.dtype(wanted))
+    assert found.tolist() == [limits.max] * 4 + [limits.min] * 3 + [0]
+    below = np.nextafter(source(limits.max), source(0))
+    assert types.saturate(np.array([below]), np.dtype(wanted)).tolist() == [
+        min(int(np.floor(float(below) + 0.5)), limits.max)
+    ]

@@ -14,7 +14,7 @@ from PIL import Image
 import pipeflow
 from pipeflow import fn, pictures, pipeline_def
 from pipeflow.pictures import colors as colors_of
-from pipeflow.pictures import graph_drawing, graphs, looks, marks, sound, summary, tiles
+from pipeflow.pictures import graph_drawing, graphs, grid, looks, marks, sound, summary, tiles
 from pipeflow.tensors import TensorCPU, TensorListCPU
 
 ROOT = Path(__file__).parents[2]
@@ -197,6 +197,24 @@ def test_labels_names_and_sources_are_written_below():
     assert both.png == pictures.show({"image": batch, "label": np.array([0, 1, 2, 3])}, labels=1).png
     named = colors(batch.show(labels=[0, 1, 0, 1], names=["cat", "dog"]))
     assert (named != colors(batch.show(labels=[0, 1, 0, 1], names=["cat", "cow"]))).any()
+
+
+@pytest.mark.parametrize(
+    ("label", "boxes", "words"),
+    [
+        (3, False, ["3"]),
+        ([4], False, ["4"]),
+        ([1, 2], False, ["1, 2"]),
+        (range(8), False, ["0, 1, 2, 3, 4, 5"]),
+        ([1, 2], True, []),  # they are drawn at the boxes
+        ([4], True, ["4"]),
+        ([], False, [""]),
+    ],
+)
+def test_several_labels_of_a_sample_are_one_line(label, boxes, words):
+    """The first six; those of boxes are no line."""
+    marked = {"labels": [np.array(label)], **({"boxes": [np.zeros((2, 4))]} if boxes else {})}
+    assert grid._label(marked, 0, None) == words
 
 
 def test_a_tone_is_bright_where_its_frequency_is():

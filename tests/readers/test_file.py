@@ -9,6 +9,7 @@ from readers.conformance import check_reader
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.file import FileReader
+from pipeflow.operators.readers.files import read_into
 
 
 def write(root, names):
@@ -187,3 +188,17 @@ def test_an_unreadable_folder_is_an_error_that_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(PermissionError, match=r"Permission denied: '.*/b'"):
         FileReader(file_root=str(tmp_path))
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_named():
+    """The bytes that came are counted; nothing waits for those that never come."""
+
+    class Shrinking:
+        def __init__(self):
+            self.parts = [3, 2, 0]
+
+        def readinto(self, _):
+            return self.parts.pop(0)  # asked again after the end, it fails
+
+    with pytest.raises(BadData, match=r"a\.bin became shorter while it was read: 5 of 9 bytes"):
+        read_into(Shrinking(), "a.bin", 0, 9)

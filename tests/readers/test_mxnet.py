@@ -9,6 +9,7 @@ from readers.conformance import check_reader
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import BadData
+from pipeflow.operators.readers import mxnet
 from pipeflow.operators.readers.mxnet import MXNetReader
 
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -162,3 +163,12 @@ def test_dali_reads_the_same(tmp_path):
         for ours, theirs in zip(samples.fetch(number), outputs, strict=True):
             assert ours.dtype == theirs.dtype
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_longest_part_of_a_record(monkeypatch):
+    """29 bits are its length: a part may have that many bytes, and not one more."""
+    monkeypatch.setattr(mxnet, "_LONGEST", 27)
+    whole = mxnet.frames(b"abc", 7.0, 1)  # 24 bytes are the header
+    assert struct.unpack("<I", whole[4:8])[0] == 27
+    with pytest.raises(ValueError, match="a RecordIO record holds at most 27 bytes, got 28"):
+        mxnet.frames(b"abcd", 7.0, 1)
