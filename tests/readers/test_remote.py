@@ -23,10 +23,11 @@ from readers import records
 from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.declare import Request
 from pipeflow.errors import BadData
-from pipeflow.operators.readers import ahead, remote
+from pipeflow.operators.readers import ahead, groups_ahead, remote
 from pipeflow.operators.readers.caffe import CaffeReader
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Watch
 from pipeflow.operators.readers.order import Order
+from pipeflow.operators.readers.parquet import ParquetReader
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.reader import Reader
 from pipeflow.operators.readers.sequence import SequenceReader
@@ -599,3 +600,200 @@ def test_readers_take_patterns(tmp_path):
     ):
         arrays, labels = define(files, root).run()
         assert samples(arrays) == samples(labels) == [[0], [1], [2]]
+
+
+def tar_of(numbers):
+    """A tar file whose members hold these numbers, 300 times each."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        for number in numbers:
+            member = tarfile.TarInfo(f"{number}.bin")
+            member.size = 300
+            tar.addfile(member, io.BytesIO(bytes([number]) * 300))
+    return target.getvalue()
+
+
+def mixture_of(server, folder, shuffle=False):
+    """A mixture of two tar files on a server, single files on it, and files of this machine; 60 numbers."""
+    for name, numbers in (("a", range(20)), ("b", range(20, 40))):
+        server.files[f"/{name}.tar"] = tar_of(numbers)
+        (folder / f"{name}.tar").write_bytes(server.files[f"/{name}.tar"])
+        write_tar_index(str(folder / f"{name}.tar"), str(folder / f"{name}.idx"))
+    for number in range(40, 50):
+        server.files[f"/{number}"] = bytes([number]) * 300
+    for number in range(50, 60):
+        (folder / f"{number}").write_bytes(bytes([number]) * 300)
+
+    @pipeline_def(batch_size=5, num_threads=2, seed=3)
+    def define():
+        tars = [
+            fn.readers.webdataset(
+                paths=f"{server.url}/{name}.tar",
+                index_paths=str(folder / f"{name}.idx"),
+                ext="bin",
+                random_shuffle=shuffle,
+            )
+            for name in "ab"
+        ]
+        far, _ = fn.readers.file(files=f"{server.url}/{{40..49}}")
+        near, _ = fn.readers.file(files=[str(folder / f"{number}") for number in range(50, 60)])
+        return fn.mix([*tars, far, near])
+
+    return define()
+
+
+def numbers_of(batches):
+    """The numbers of samples that are 300 times a number."""
+    found = []
+    for (output,) in batches:
+        for sample in output.samples():
+            assert bytes(sample) == bytes([sample[0]]) * 300
+            found.append(int(sample[0]))
+    return found
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_neighbours_of_a_mixture_come_with_one_request(server, tmp_path, shuffle):
+    """Each tar file comes in a few requests, not one for each sample, also between other files of a mixture."""
+    pipe = mixture_of(server, tmp_path, shuffle)
+    before = len(server.requests)  # sizes
+    assert sorted(numbers_of(pipe.epoch())) == list(range(60))
+    del pipe
+    requests = [place for place, _ in server.requests[before:]]
+    assert 1 <= requests.count("/a.tar") <= 4
+    assert 1 <= requests.count("/b.tar") <= 4
+    assert {f"/{number}" for number in range(40, 50)} <= set(requests)
+
+
+def test_a_mixture_survives_faults_of_its_server(server, tmp_path, patient):
+    """The samples are the same, in the same order, whatever fails on the way."""
+    expected = numbers_of(mixture_of(server, tmp_path).epoch())
+    server.faults = [*FAULTS, *FAULTS]
+    assert numbers_of(mixture_of(server, tmp_path).epoch()) == expected
+    assert server.faults == []
+
+
+def rows_at(server, name="/rows.parquet", count=40, group=4, noise=10_000):
+    """A Parquet file on the server: a column of numbers, one of bytes, and one that no test reads."""
+    rng = np.random.default_rng(0)
+    table = pyarrow.table(
+        {
+            "number": list(range(count)),
+            "unread": [rng.bytes(noise) for _ in range(count)],
+            "raw": [bytes([number]) * 300 for number in range(count)],
+        }
+    )
+    target = io.BytesIO()
+    parquet.write_table(table, target, row_group_size=group, compression="none", use_dictionary=False)
+    server.files[name] = target.getvalue()
+    return server.url + name
+
+
+def parquet_reader(url, order=None, **arguments):
+    samples = ParquetReader(paths=url, columns=["number", "raw"], **arguments)
+    return Reader(lambda: samples, order or {}), samples
+
+
+def rows_of(reader, batches, size=4):
+    """The numbers of the rows of the next batches; the bytes are compared."""
+    found = []
+    for _ in range(batches):
+        for index in reader.next(Request(size, 0, 0, 0)).outputs[0].tolist():
+            number, raw = reader.fetch(index)
+            assert bytes(raw) == bytes([int(number)]) * 300
+            found.append(int(number))
+    return found
+
+
+def pieces_of(samples):
+    """Waits for the bytes that were requested; the groups they belong to."""
+    for pieces in samples._pieces.values():
+        for piece in pieces:
+            piece.future.result()
+    return sorted(samples._pieces)
+
+
+def test_groups_of_rows_are_requested_before_they_are_needed(server):
+    """One batch asks for all groups for which there is room, without the column that is not read."""
+    reader, samples = parquet_reader(rows_at(server))
+    opening = len(server.requests)
+    assert opening <= 2 + 4  # the size and the footer, and the first two groups
+    reader.next(Request(4, 0, 0, 0))
+    ahead_of_it = pieces_of(samples)
+    assert set(range(2, 10)) <= set(ahead_of_it)
+    assert rows_of(reader, 9) == list(range(4, 40))
+    assert len(server.requests) <= opening + 2 * 10 + 2
+    asked = sum(int(part[6:].split("-")[1]) - int(part[6:].split("-")[0]) + 1 for _, part in server.requests[2:])
+    assert asked < len(server.files["/rows.parquet"]) // 4
+
+
+@pytest.mark.parametrize(
+    ("order", "arguments"),
+    [({}, {}), ({"random_shuffle": True}, {"shuffle_window": 8}), ({"random_shuffle": True}, {})],
+    ids=["in order", "in windows", "shuffled"],
+)
+def test_rows_read_ahead_are_the_rows_of_the_file(server, tmp_path, monkeypatch, patient, order, arguments):
+    """In any order, over the ends of epochs, after a restored state and a jump, with room for few groups and with faults."""
+    monkeypatch.setattr(groups_ahead, "AHEAD", 3000)
+    monkeypatch.setattr(ahead, "GAP", -1)
+    url = rows_at(server)
+    (tmp_path / "rows.parquet").write_bytes(server.files["/rows.parquet"])
+    near, _ = parquet_reader(str(tmp_path / "rows.parquet"), dict(order, seed=5), **arguments)
+    expected = rows_of(near, 25)
+    server.faults = list(FAULTS)
+    reader, _ = parquet_reader(url, dict(order, seed=5), cache_bytes=0, **arguments)
+    assert rows_of(reader, 25) == expected
+    assert server.faults == []
+    state = reader.state()
+    following = rows_of(reader, 5)
+    reader.restore(state)
+    assert rows_of(reader, 5) == following
+    reader.seek(3, 0, 4, 0)
+    assert rows_of(reader, 4) == expected[12:28]
+
+
+def test_no_more_groups_are_requested_than_there_is_room_for(server, monkeypatch):
+    """Up to the first group that fills the room; of the next epoch one group at most, and none while others wait."""
+    monkeypatch.setattr(groups_ahead, "AHEAD", 2000)
+    monkeypatch.setattr(ahead, "GAP", -1)
+    reader, samples = parquet_reader(rows_at(server))
+    rows_of(reader, 4)
+    assert samples.requested() < 2000 + 1500
+    assert len(pieces_of(samples)) <= 2
+    rows_of(reader, 6)
+    assert len(pieces_of(samples)) <= 1
+
+
+def test_a_mixture_requests_the_groups_of_its_readers(server, tmp_path):
+    """Two Parquet files and a tar file: all rows are right, and the groups were requested ahead."""
+    urls = [rows_at(server, "/a.parquet", 12), rows_at(server, "/b.parquet", 12)]
+    server.files["/c.tar"] = tar_of(range(12))
+    (tmp_path / "c.tar").write_bytes(server.files["/c.tar"])
+    write_tar_index(str(tmp_path / "c.tar"), str(tmp_path / "c.idx"))
+
+    @pipeline_def(batch_size=6, num_threads=2, seed=3)
+    def define():
+        rows = [fn.readers.parquet(paths=url, columns="raw") for url in urls]
+        index = str(tmp_path / "c.idx")
+        return fn.mix([*rows, fn.readers.webdataset(paths=server.url + "/c.tar", index_paths=index, ext="bin")])
+
+    pipe = define()
+    assert sorted(numbers_of(pipe.epoch())) == sorted([*range(12)] * 3)
+    mixture = pipe._built().sources[0].source.samples
+    pipe.reset()
+    indices = np.array([30, 3, 13, 0, 12, 35])
+    assert mixture.groups(indices) == [(0, 0), (1, 0)]
+
+
+def test_a_group_that_cannot_be_read_is_read_again_with_the_next_row(server, patient):
+    """A request that fails for good is the error of the rows that need it; later ones ask again."""
+    url = rows_at(server, count=12)
+    reader, samples = parquet_reader(url)
+    [indices] = reader.next(Request(12, 0, 0, 0)).outputs
+    pieces_of(samples)
+    samples.forget()
+    server.faults = [404] * 2
+    with pytest.raises(FileNotFoundError, match="404"):
+        reader.fetch(indices[11])
+    server.faults = []
+    assert int(reader.fetch(indices[11])[0]) == 11

@@ -67,12 +67,13 @@ class ReadAhead:
     """Reads the samples of batches to come on its own threads.
 
     ``samples`` is a reader's object with ``fetch``. It may have ``spans(index)``, where the bytes of a sample are, and
-    ``assembled(index, parts)``, which makes the sample of them.
+    ``assembled(index, parts)``, which makes the sample of them. A sample whose spans are None is fetched alone; one without
+    spans is read only when it is taken.
     """
 
     def __init__(self, samples: Any) -> None:
         self._samples = samples
-        self._in_spans = hasattr(samples, "spans")
+        self._spans: Callable[[int], Sequence[Span] | None] = getattr(samples, "spans", lambda _: None)
         self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
         self._lock = threading.Lock()
         self._waiting: dict[int, deque[_Announced]] = {}
@@ -130,37 +131,36 @@ class ReadAhead:
             beyond = beyond or planned.ends
 
     def _size(self, indices: np.ndarray) -> float:
-        if not self._in_spans:
-            return len(indices) * max(self._mean / AHEAD, 1 / ALONE)
-        size = sum(length for index in indices.tolist() for _, _, length in self._samples.spans(index))
-        return max(size / AHEAD, len(indices) / SAMPLES)
+        """The share of the room ahead that a batch takes."""
+        size, alone, places = 0, 0, indices.tolist()
+        for index in places:
+            spans = self._spans(index)
+            if spans is None:
+                alone += 1
+            else:
+                size += sum(length for _, _, length in spans)
+        together = max(size / AHEAD, (len(places) - alone) / SAMPLES)
+        return together + alone * max(self._mean / AHEAD, 1 / ALONE)
 
     def _announce(self, batches: Sequence[_Planned]) -> None:
-        """Begins to read the samples of batches, in the order in which they will be needed."""
-        read: list[tuple[int, _Announced]] = []
+        """Begins to read the samples of batches, in the order in which they will be needed, neighbours together."""
+        read: list[tuple[int, _Announced, Sequence[Span] | None]] = []
         for planned in batches:
             self._batch += 1
-            read += [(index, _Announced(self._batch)) for index in planned.indices.tolist()]
-        if self._in_spans:
-            self._request(read)
-        else:
-            for index, sample in read:
-                sample.alone = self._threads.submit(self._samples.fetch, index)
-        with self._lock:
-            for index, sample in read:
-                self._waiting.setdefault(index, deque()).append(sample)
-
-    def _request(self, read: Sequence[tuple[int, _Announced]]) -> None:
-        """Requests the bytes of samples, neighbours together."""
-        spans = {index: self._samples.spans(index) for index, _ in read}
-        pieces = merged(span for found in spans.values() for span in found)
+            read += [(index, _Announced(self._batch), self._spans(index)) for index in planned.indices.tolist()]
+        pieces = merged(span for _, _, spans in read for span in spans or ())
         begun: dict[Span, Future[np.ndarray]] = {}
-        for index, sample in read:
-            for span in spans[index]:
+        for index, sample, spans in read:
+            if spans is None:
+                sample.alone = self._threads.submit(self._samples.fetch, index)
+            for span in spans or ():
                 piece = pieces[span]
                 if piece not in begun:
                     begun[piece] = self._threads.submit(read_range, *piece)
                 sample.parts.append((begun[piece], span[1] - piece[1], span[2]))
+        with self._lock:
+            for index, sample, _ in read:
+                self._waiting.setdefault(index, deque()).append(sample)
 
     def _dropped(self, batch: int, indices: list[int]) -> int:
         """Forgets these samples up to a batch, and counts them; under the lock."""
@@ -196,7 +196,7 @@ class ReadAhead:
             if found is not None and not found:
                 del self._waiting[index]
         self._untaken = False
-        if sample is None or (sample.alone is not None and sample.alone.cancelled()):
+        if sample is None or (sample.alone.cancelled() if sample.alone is not None else not sample.parts):
             return self._samples.fetch(index)
         if sample.alone is not None:
             values = sample.alone.result()

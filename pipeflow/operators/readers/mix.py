@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Args, Node, Spec, default, find, required, source
+from pipeflow.operators.readers.ahead import Span
 from pipeflow.operators.readers.mixed_order import MixedOrder, mixed_order
 from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.reader import Reader
@@ -61,7 +62,9 @@ class Mix:
         self._outputs = [outputs for *_, outputs in sources]
         orders = [reader.order for reader in self._readers]
         self._ends = np.cumsum([order.size for order in orders])
-        self.far = any(getattr(reader.samples, "far", False) for reader in self._readers)
+        self._far = [getattr(reader.samples, "far", False) for reader in self._readers]
+        self.far = any(self._far)
+        self.in_groups = any(getattr(reader.samples, "in_groups", False) for reader in self._readers)
         seeded = ["seed" in reader._order for reader in self._readers]
         self.order = mixed_order(orders, seeded, weights, epoch_size)
 
@@ -74,6 +77,45 @@ class Mix:
         number, within = located(self._ends, index)
         values = self._readers[number].fetch(within)
         return tuple([values[output] for output in self._outputs[number]])
+
+    def spans(self, index: int) -> "Sequence[Span] | None":
+        """Where the bytes of a sample on a server are, None if its reader does not say it, and () for the others."""
+        number, within = located(self._ends, index)
+        samples = self._readers[number].samples
+        if not self._far[number]:
+            return ()
+        return samples.spans(within) if hasattr(samples, "spans") else None
+
+    def assembled(self, index: int, parts: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The outputs of the sample's reader that are mixed, from the bytes of its spans."""
+        number, within = located(self._ends, index)
+        values = self._readers[number].samples.assembled(within, parts)
+        return tuple([values[output] for output in self._outputs[number]])
+
+    def groups(self, indices: np.ndarray) -> list[tuple[int, Any]]:
+        """The groups that readers read these samples in, each with the number of its reader."""
+        found: list[tuple[int, Any]] = []
+        readers = np.searchsorted(self._ends, indices, side="right")
+        for number, reader in enumerate(self._readers):
+            if getattr(reader.samples, "in_groups", False):
+                before = int(self._ends[number - 1]) if number else 0
+                found += [(number, group) for group in reader.samples.groups(indices[readers == number] - before)]
+        return found
+
+    def request(self, group: tuple[int, Any]) -> None:
+        """Requests a group of a reader."""
+        number, own = group
+        self._readers[number].samples.request(own)
+
+    def requested(self) -> int:
+        """The bytes of groups that were requested and not decoded yet."""
+        return sum(x.samples.requested() for x in self._readers if getattr(x.samples, "in_groups", False))
+
+    def forget(self) -> None:
+        """Drops the groups that were requested."""
+        for reader in self._readers:
+            if getattr(reader.samples, "in_groups", False):
+                reader.samples.forget()
 
     def source_info(self, index: int) -> str:
         """The source_info of the sample."""

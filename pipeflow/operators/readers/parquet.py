@@ -1,7 +1,8 @@
 """`fn.readers.parquet`: rows of Parquet files.
 
 A file is stored in groups of rows, and a group can only be decoded whole. Groups that were decoded are kept, up to a number of
-bytes, the ones used last; the group after the one that is being read is decoded ahead.
+bytes, the ones used last; the group after the one that is being read is decoded ahead. Of files on servers, the needed columns of
+the groups of batches to come are requested in advance (`groups_ahead.py`).
 """
 
 import glob
@@ -16,11 +17,15 @@ import numpy as np
 from pipeflow.declare import default, required
 from pipeflow.errors import optional
 from pipeflow.operators.readers import remote
+from pipeflow.operators.readers.ahead import of_each
 from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
 from pipeflow.operators.readers.order import Order, located
+from pipeflow.operators.readers.pieces import FileOfPieces, Piece, Requests
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.windowed_order import Groups, in_windows
+
+_FOOTER = 1 << 16  # bytes at the end of a file that are read at once: what it says of its groups is seldom longer
 
 
 @reader(
@@ -60,19 +65,26 @@ class ParquetReader:
         self._window = shuffle_window
         self._files = files_of(paths)
         self._open = parquet.ParquetFile
+        self._requests = Requests()
+        self._pieces: dict[int, list[Piece]] = {}  # the bytes of groups that were requested and not decoded yet
+        self._lock = threading.Lock()
         self._groups: list[tuple[int, int]] = []  # file and group in it
         counts = []
-        for number, path in enumerate(self._files):
-            with parquet.ParquetFile(_opened(path)) as file:
-                found = file.metadata
-                for group in range(found.num_row_groups):
-                    self._groups.append((number, group))
-                    counts.append(found.row_group(group).num_rows)
+        far = [remote.is_url(path) for path in self._files]
+        self.in_groups = any(far)
+        self._footers: list[Any] = []  # of files on servers: each would take two requests for every group
+        for number, found in enumerate(of_each(self._footer, self._files, far=self.in_groups)):
+            self._footers.append(found if far[number] else None)
+            for group in range(found.num_row_groups):
+                self._groups.append((number, group))
+                counts.append(found.row_group(group).num_rows)
         self._ends = np.cumsum(counts, dtype=np.int64)
         # the last batches of a window and the first ones of the next are prepared at the same time
         least = 2 * Groups(self._ends, shuffle_window).most() if shuffle_window and self._groups else 2
         self._cache = _Groups(self._decoded, cache_bytes, least, len(self._groups))
-        if self._groups:
+        if self._groups and self.in_groups:
+            self._cache.get(0)
+        elif self._groups:
             self._decoded(0)  # a wrong name is an error of the build
 
     def __len__(self) -> int:
@@ -96,11 +108,76 @@ class ParquetReader:
         before = int(self._ends[group - 1] - (self._ends[first - 1] if first else 0)) if group > first else 0
         return f"{self._files[number]} row {before + row}"
 
+    def groups(self, indices: np.ndarray) -> list[int]:
+        """The groups of rows, in the order in which they are needed."""
+        found = np.searchsorted(self._ends, indices, side="right")
+        _, first = np.unique(found, return_index=True)
+        return found[np.sort(first)].tolist()
+
+    def request(self, group: int) -> None:
+        """Requests the bytes of a group, unless its file is on this machine or the group is there."""
+        number, _ = self._groups[group]
+        if self._footers[number] is not None and not self._cache.has(group):
+            with self._lock:
+                if group not in self._pieces:
+                    self._pieces[group] = self._requested_pieces(group)
+
+    def requested(self) -> int:
+        """The bytes that were requested and not decoded yet."""
+        with self._lock:
+            return sum(piece.end - piece.begin for pieces in self._pieces.values() for piece in pieces)
+
+    def forget(self) -> None:
+        """Drops the bytes that were requested, because other batches come next."""
+        with self._lock:
+            dropped, self._pieces = self._pieces, {}
+        for pieces in dropped.values():
+            for piece in pieces:
+                piece.future.cancel()
+
+    def _footer(self, path: str) -> Any:
+        """What a file says of its groups and columns."""
+        if not remote.is_url(path):
+            with self._open(path) as file:
+                return file.metadata
+        size = remote.size_of_url(path)
+        begin = max(0, size - _FOOTER)
+        with self._open(FileOfPieces(path, self._requests.begin([(path, begin, size - begin)]))) as file:
+            return file.metadata
+
+    def _requested_pieces(self, group: int) -> list[Piece]:
+        """Requests the needed columns of a group."""
+        number, within = self._groups[group]
+        path, footer = self._files[number], self._footers[number]
+        found = footer.row_group(within)
+        names = {part for name in self._columns for part in (name, name.partition(".")[0])}
+        spans = []
+        for place in range(found.num_columns):
+            column = found.column(place)
+            if column.path_in_schema.partition(".")[0] in names or column.path_in_schema in names:
+                begin = column.data_page_offset
+                if column.has_dictionary_page and column.dictionary_page_offset:
+                    begin = min(begin, column.dictionary_page_offset)
+                spans.append((path, begin, column.total_compressed_size))
+        return self._requests.begin(spans)
+
+    def _file(self, group: int) -> Any:
+        """The open file of a group; on a server, with the bytes of the group as they come."""
+        number, _ = self._groups[group]
+        path, footer = self._files[number], self._footers[number]
+        if footer is None:
+            return self._open(path)
+        with self._lock:
+            pieces = self._pieces.pop(group, None)
+        if pieces is None or any(piece.future.cancelled() for piece in pieces):
+            pieces = self._requested_pieces(group)
+        return self._open(FileOfPieces(path, pieces), metadata=footer)
+
     def _decoded(self, group: int) -> tuple[list[Rows], int]:
         """The columns of a group of rows, and its size."""
         number, within = self._groups[group]
         path = self._files[number]
-        with self._open(_opened(path)) as file:
+        with self._file(group) as file:
             known = set(file.schema_arrow.names)
             wanted = [name if name in known else name.partition(".")[0] for name in self._columns]
             table = file.read_row_group(within, columns=list(dict.fromkeys(x for x in wanted if x in known)))
@@ -117,6 +194,11 @@ class _Groups:
         self._kept: OrderedDict[int, Future[tuple[list[Rows], int]]] = OrderedDict()
         self._lock = threading.Lock()
         self._last = -1
+
+    def has(self, group: int) -> bool:
+        """True if a group is decoded or being decoded."""
+        with self._lock:
+            return group in self._kept
 
     def get(self, group: int) -> list[Rows]:
         """The columns of a group; where groups come one after another, the next one is decoded meanwhile."""
@@ -156,10 +238,6 @@ class _Groups:
                 if size <= self._most:
                     return
                 size -= self._kept.pop(old).result()[1]
-
-
-def _opened(path: str) -> Any:
-    return remote.RemoteFile(path) if remote.is_url(path) else path
 
 
 def files_of(paths: Any) -> list[str]:

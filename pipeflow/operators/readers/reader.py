@@ -9,7 +9,8 @@
 The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it.
 `fetch` is called by the pipeline's threads, several at a time. The arrays it gives are the pipeline's: a reader that keeps
 them gives copies. A reader with ``far = True`` is read ahead on other threads (`ahead.py`); one that knows where the bytes of
-a sample are says it by ``spans(index)`` and ``assembled(index, parts)``.
+a sample are says it by ``spans(index)`` and ``assembled(index, parts)``. One with ``in_groups = True`` reads groups of
+samples, which are requested in advance (`groups_ahead.py`).
 """
 
 import inspect
@@ -21,6 +22,7 @@ import numpy as np
 
 from pipeflow.declare import Ending, Feed, Request, Source, Spec, parameters, source
 from pipeflow.operators.readers.ahead import ReadAhead
+from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
 
 ORDER = parameters(
@@ -78,6 +80,7 @@ class Reader(Source):
         self._sampler: Sampler | None = None
         self._saved: Mapping[str, Any] | None = None
         self._ahead: ReadAhead | None = None  # for samples that are far away
+        self._groups: GroupsAhead | None = None  # for those that are read in groups
         if not lazy:
             self.samples  # noqa: B018  a wrong path is an error of build(), not of the first batch
 
@@ -101,6 +104,9 @@ class Reader(Source):
         if getattr(self.samples, "far", False):
             self._ahead = self._ahead or ReadAhead(self.samples)
             self._ahead.serve(picks.index, sampler, request)
+        if getattr(self.samples, "in_groups", False):
+            self._groups = self._groups or GroupsAhead(self.samples)
+            self._groups.serve(picks.index, sampler, request)
         return Feed(
             len(picks),
             [picks.index],

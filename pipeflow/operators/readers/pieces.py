@@ -1,0 +1,97 @@
+"""Parts of a file on a server, requested before they are read.
+
+A library that reads a file itself, like pyarrow, gets it as a file of Python. What is known to be needed is requested at
+once, in pieces of several megabytes on several connections, and the file waits for the piece that is read.
+"""
+
+import io
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from pipeflow.operators.readers.ahead import Span, merged
+from pipeflow.operators.readers.files import read_range
+from pipeflow.operators.readers.remote import RemoteFile
+
+THREADS = 16  # requests at a time
+LONGEST = 1 << 22  # bytes of a request: longer parts come by several connections at once
+
+
+class Piece:
+    """Some bytes of a file that have been requested."""
+
+    __slots__ = ("begin", "end", "future")
+
+    def __init__(self, begin: int, end: int, future: "Future[np.ndarray]") -> None:
+        self.begin, self.end, self.future = begin, end, future
+
+
+class Requests:
+    """The threads that request pieces; they start with the first request."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, spans: Iterable[Span]) -> list[Piece]:
+        """Requests parts of one file; neighbours come together, and long ones in several pieces."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
+                weakref.finalize(self, self._threads.shutdown, wait=False, cancel_futures=True)
+        pieces = []
+        for path, begin, length in sorted(set(merged(spans).values())):
+            for start in range(begin, begin + length, LONGEST):
+                end = min(start + LONGEST, begin + length)
+                pieces.append(Piece(start, end, self._threads.submit(read_range, path, start, end - start)))
+        return pieces
+
+
+class FileOfPieces(io.RawIOBase):
+    """A file at a URL of which some pieces have been requested; other places are read when they are needed."""
+
+    def __init__(self, url: str, pieces: Sequence[Piece]) -> None:
+        self._file = RemoteFile(url)
+        self._pieces = pieces
+        self._place = 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes to a place."""
+        self._place = offset + (0, self._place, self._file.size)[whence]
+        return self._place
+
+    def readinto(self, target: Any) -> int:
+        """Reads up to as many bytes as there is room for."""
+        wanted = memoryview(target).cast("B")
+        for piece in self._pieces:
+            if piece.begin <= self._place < piece.end:
+                data = piece.future.result()[self._place - piece.begin :][: len(wanted)]
+                wanted[: len(data)] = data.data
+                self._place += len(data)
+                return len(data)
+        following = min((x.begin for x in self._pieces if x.begin > self._place), default=self._file.size)
+        self._file.seek(self._place)
+        count = self._file.readinto(wanted[: max(0, following - self._place)])
+        self._place += count
+        return count
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes, fewer at the end."""
+        left = max(0, self._file.size - self._place)
+        found = bytearray(left if size is None or size < 0 else min(size, left))
+        done = 0
+        while done < len(found):
+            done += self.readinto(memoryview(found)[done:])
+        return bytes(found)
