@@ -69,6 +69,27 @@ def test_filter_as_opencv_does_it(layout, size):
         assert np.allclose(found, expected.reshape(found.shape), atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("border", "pad"), [("reflect_101", "reflect"), ("reflect_1001", "symmetric"), ("clamp", "edge"), ("wrap", "wrap")]
+)
+@pytest.mark.parametrize("size", [(3, 3), (5, 5), (1, 3), (7, 5), (15, 15), (3, 67)])
+def test_means_are_exact(border, pad, size):
+    """A filter of equal weights gives the nearest byte of each mean; borders and anchors as for other filters."""
+    rng = np.random.default_rng(5)
+    tall, wide = size
+    for shape in ((9, 40, 3), (1, 6, 1), (11, 2, 4)):
+        for low in (0, 254):
+            image = rng.integers(low, 256, shape, np.uint8)
+            for anchor in ((tall // 2, wide // 2), (0, wide - 1), (tall - 1, 0)):
+                margins = [(before, extent - 1 - before) for before, extent in zip(anchor, size)]
+                near = np.pad(image.astype(np.int64), (*margins, (0, 0)), pad)
+                windows = np.lib.stride_tricks.sliding_window_view(near, size, (0, 1))
+                expected = (windows.sum((-2, -1)) + tall * wide // 2) // (tall * wide)
+                taps = np.full(size, 1 / (tall * wide), np.float32)
+                result = fn.filter(image, taps, border=border, anchor=anchor)
+                np.testing.assert_array_equal(result, expected)
+
+
 def test_filters_of_volumes():
     """Three axes by plain sums; the border is mirrored along the depth too."""
     rng = np.random.default_rng(6)

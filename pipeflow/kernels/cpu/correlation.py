@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipeflow.kernels.cpu.simd.sums import tap_row
+from pipeflow.kernels.cpu.simd.sums import mean_row, tap_row
 
 from .casting import as_type, cast
 from .displacement import border_index
@@ -73,6 +73,54 @@ def correlate_windows(source, tall_places, tall, wide_places, wide, out):
             tap_row(line, 0, wide_places, wide, wide.size, target, (d * out.shape[1] + i) * size, size)
 
 
+@kernel
+def box_rows(source, size, anchor, border, factor, shift, out):
+    """Means of windows of bytes (H, W, pixel), rounded to the nearest byte.
+
+    The sums are exact. Those of columns move down with the window: one row comes in, one goes out.
+    """
+    height, width, pixel = source.shape
+    tall, wide = size
+    lines, target = source.reshape(height, width * pixel), out.reshape(out.size)
+    total, before = lines.shape[1], anchor[1] * pixel
+    framed = np.zeros(total + (wide - 1) * pixel, np.uint16)
+    below = framed[before : before + total]
+    half, factor, shift = np.uint16(tall * wide // 2), np.uint16(factor), np.uint16(shift)
+    for i in range(-anchor[0], tall - anchor[0]):
+        entering = lines[border_index(i, height, border)]
+        for x in range(total):
+            below[x] += entering[x]
+    for i in range(height):
+        if i:
+            entering = lines[border_index(i + tall - 1 - anchor[0], height, border)]
+            leaving = lines[border_index(i - 1 - anchor[0], height, border)]
+            for x in range(total):
+                below[x] += np.uint16(entering[x]) - np.uint16(leaving[x])
+        for margin in range(wide - 1):
+            x = margin if margin < anchor[1] else margin + width
+            column = border_index(x - anchor[1], width, border)
+            for c in range(pixel):
+                framed[x * pixel + c] = below[column * pixel + c]
+        mean_row(framed, pixel, wide, half, factor, shift, target, i * total, total)
+
+
+@lru_cache(maxsize=64)
+def division(count: int) -> tuple[int, int] | None:
+    """A factor and a shift: n * factor >> 16 >> shift is the mean of `count` bytes, with n their sum and half the count.
+
+    All numbers have 16 bits. None for a count that has no such factor, and for an even one, whose means may be halfway
+    between two bytes.
+    """
+    sums = np.arange(255 * count + 1) + count // 2
+    if count % 2 == 0 or sums[-1] >= 1 << 16:
+        return None
+    for shift in range(8):
+        factor = (1 << 16 + shift) // count + 1
+        if factor < 1 << 16 and bool((sums * factor >> 16 + shift == sums // count).all()):
+            return factor, shift
+    return None
+
+
 @lru_cache(maxsize=64)
 def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Two windows whose product is the kernel; None if there are none or if they would save nothing."""
@@ -106,6 +154,13 @@ def correlate(
     else:
         out_planes = out
     image = plain(source if source.dtype in READ else as_type(source, np.dtype(np.float32)))
+    taps = np.ascontiguousarray(taps, np.float32)
+    if image.dtype == out.dtype == np.uint8 and len(taps) == 1 and border and not valid:
+        means = division(taps.size) if (taps == np.float32(1 / taps.size)).all() else None
+        if means is not None:
+            for plane, result in zip(image, out_planes, strict=True):
+                box_rows(plane, taps.shape[1:], anchor[1:], border, *means, result)
+            return out
     before = np.zeros(3, np.int64) if valid else np.array(anchor, np.int64)
     shape = tuple(extent + size - 1 for extent, size in zip(out_planes.shape[:3], taps.shape))
     if shape != image.shape[:3]:
@@ -114,7 +169,6 @@ def correlate(
     pixel, stride = image.shape[3], image.shape[2] * image.shape[3]
     direct = out.dtype in WRITTEN and not (away and out.dtype.kind != "f")
     target = out_planes if direct else np.empty(out_planes.shape, np.float32)
-    taps = np.ascontiguousarray(taps, np.float32)
     two = windows_of(taps.tobytes(), *taps.shape[1:]) if taps.shape[0] == 1 else None
     if two is not None:
         tall, wide = two

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd.sums import weighted_rows
+from pipeflow.kernels.cpu.simd.sums import tap_row, weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
@@ -24,32 +24,29 @@ def reflected(index, size):
 
 
 @kernel
-def padded(source, pixel, above, beside):
-    """Rows (H, W * pixel) with a mirrored margin all round."""
-    height, size = source.shape
-    width = size // pixel
-    out = np.empty((height + 2 * above, (width + 2 * beside) * pixel), source.dtype)
-    for i in range(out.shape[0]):
-        line, target = source[reflected(i - above, height)], out[i]
-        target[beside * pixel : beside * pixel + size] = line
-        for x in range(beside):
-            before, after = reflected(x - beside, width), reflected(width + x, width)
-            for c in range(pixel):
-                target[x * pixel + c] = line[before * pixel + c]
-                target[(beside + width + x) * pixel + c] = line[after * pixel + c]
-    return out
+def mirror_ends(line, pixel, beside):
+    """Fills the margins of a row of `beside` pixels at both ends by mirroring it."""
+    width = line.size // pixel - 2 * beside
+    for x in range(beside):
+        before, after = beside + reflected(x - beside, width), beside + reflected(width + x, width)
+        for c in range(pixel):
+            line[x * pixel + c] = line[before * pixel + c]
+            line[(beside + width + x) * pixel + c] = line[after * pixel + c]
 
 
 @kernel
 def filter_rows(source, pixel, heights, widths, out):
     """Correlates rows (H, W * pixel) with one window an axis."""
-    framed = padded(source, pixel, heights.size // 2, widths.size // 2)
-    flat, target = framed.reshape(framed.size), out.reshape(out.size)
-    stride, size = framed.shape[1], out.shape[1]
-    tall = np.empty(stride, np.float32)
-    for i in range(out.shape[0]):
-        weighted_rows(flat, i * stride, stride, heights, 0, heights.size, tall, 0, stride)
-        weighted_rows(tall, 0, pixel, widths, 0, widths.size, target, i * size, size)
+    height, size = source.shape
+    above, beside = heights.size // 2, widths.size // 2
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    line, places = np.empty(size + 2 * beside * pixel, np.float32), np.empty(heights.size, np.int64)
+    for i in range(height):
+        for k in range(heights.size):
+            places[k] = reflected(i + k - above, height) * size
+        tap_row(flat, 0, places, heights, heights.size, line, beside * pixel, size)
+        mirror_ends(line, pixel, beside)
+        weighted_rows(line, 0, pixel, widths, 0, widths.size, target, i * size, size)
 
 
 def filter_separable(source: np.ndarray, windows: list[np.ndarray], out: np.ndarray) -> np.ndarray:

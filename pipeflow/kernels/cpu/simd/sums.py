@@ -12,11 +12,17 @@ from pipeflow.kernels.cpu.simd.instructions import (
     DATA,
     FLOAT,
     INDEX,
+    INT8,
+    INT16,
+    INT32,
     INT64,
     LANES,
+    at,
     constant,
     load,
+    many,
     multiply_add,
+    number,
     over,
     splat,
     store,
@@ -174,6 +180,28 @@ def tap_row(builder, source, offset, places, weights, count, out, out_offset, to
         store_even(builder, value, builder.gep(target, [place]), out.element)
 
     _weighted_sums(builder, weights.pointer, count, total, row_of, source.element, stored)
+
+
+@vector_function(DATA, INDEX, INDEX, types.uint16, types.uint16, types.uint16, DATA, INDEX, INDEX)
+def mean_row(builder, sums, stride, count, half, factor, shift, out, out_offset, total):
+    """Bytes out[:total] = (half + sum over k < count of sums[k * stride :][:total]) * factor >> 16 >> shift, in 16 bits."""
+    target = builder.gep(out.pointer, [out_offset])
+
+    def body(first: Any, lanes: int) -> None:
+        kind, wide = many(INT16, lanes), many(INT32, lanes)
+        half_, factor_, shift_ = (splat(builder, one, kind) if lanes > 1 else one for one in (half, factor, shift))
+        whole = cgutils.alloca_once_value(builder, number(0, kind))
+        builder.store(half_, whole)
+        with cgutils.for_range(builder, count, intp=INT64) as tap:
+            place = builder.add(first, builder.mul(tap.index, stride))
+            one = load(builder, at(builder, sums.pointer, place), kind, 2)
+            builder.store(builder.add(builder.load(whole), one), whole)
+        product = builder.mul(builder.zext(builder.load(whole), wide), builder.zext(factor_, wide))
+        upper = builder.trunc(builder.lshr(product, number(16, wide)), kind)
+        mean = builder.trunc(builder.lshr(upper, shift_), many(INT8, lanes))
+        store(builder, mean, at(builder, target, first), 1)
+
+    over(builder, total, body, wide=4, width=32)
 
 
 @vector_function(DATA, INDEX, DATA, INDEX, INDEX)
