@@ -4,18 +4,19 @@ This module computes advice from figures; it does not run, read or change a pipe
 
 - A step is *busy* while it is on a processor, *waits* while it is not (for data, for a processor, for the interpreter), and
   *keeps the interpreter* (Python's global lock, the GIL) while no other thread of the process could run Python code.
-- The *pace* is the time from batch to batch. The slowest part sets it: the loop itself, a step that takes one batch
-  after another, the threads, the workers, the interpreter or the processors. To estimate a change, the same pace is
-  computed from changed figures: it is the best case, because the cost of the change itself is not included.
+- The *pace* is the time from batch to batch. The pace after a change is predicted by a simulation of the executor with the
+  measured times (``executor/model.py``).
+- The step that *bounds* the pipeline is the one whose work would save most if it were a little faster. A step that only waits for
+  others saves nothing.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pipeflow.errors import count_of
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, Statistics, StepFigures, in_ms
+from pipeflow.executor.model import Changes, Model, Prediction
 
 # Shares of the time from batch to batch, and factors between two paces.
 LOOP_STARVED_SHARE = 0.2  # if a loop waits longer than this, its pipeline limits it
@@ -23,9 +24,15 @@ LOOP_FED_SHARE = 0.1  # if a loop waits less than this, its pipeline does not li
 SATURATED_SHARE = 0.75  # a part that works longer than this sets the pace
 PIPELINE_WAITS_SHARE = 0.5  # a pipeline whose possible pace is at most this share of the loop's waits for the loop
 MIN_GAIN = 1.15  # advice is given only if the gain is at least this
+ENOUGH = 1.03  # of the best pace: the smallest number of threads or batches with it is proposed
 GIL_BOUND_SHARE = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
 COMPUTING_SHARE = 0.3  # of its time: a function that is busy for less than this mostly waits
 MOST_THREADS = 32
+WAYS = {
+    "serial": "serial",
+    "threads": "pool",
+    "processes": "processes",
+}  # values of ``parallel`` and the roles of such steps
 Kind = Literal[
     "bound",
     "gil",
@@ -61,59 +68,44 @@ def advise(run: Statistics) -> list[Advice]:
     found: list[Advice] = []
     waited = run.waited / max(run.seconds, 1e-9)
     if waited >= LOOP_STARVED_SHARE:
-        found += _starved(run)
+        found += _starved(Model(run))
     elif waited < LOOP_FED_SHARE:
-        found += _fed(run)
+        found += _fed(Model(run))
     return [*found, *_too_many_threads(run), *_hints(run)]
 
 
+def predicted(
+    model: Model,
+    *,
+    num_threads: int | None = None,
+    prefetch_queue_depth: int | None = None,
+    py_num_workers: int | None = None,
+    batch_size: int | None = None,
+    parallel: "str | Mapping[str, str] | None" = None,
+) -> Prediction:
+    """The speed of a measured pipeline with other settings; ``parallel`` for all its functions, or by their titles or names."""
+    ways: dict[int, str] = {}
+    for place, step in enumerate(model.run.steps):
+        way = parallel.get(step.name, parallel.get(step.title)) if isinstance(parallel, Mapping) else parallel
+        if way is not None and step.python and (way == "serial" or way in step.ways or step.role == WAYS[way]):
+            ways[place] = way
+    if any(way == "processes" for way in ways.values()) and py_num_workers is None:
+        py_num_workers = max(1, model.run.workers)
+    return model.predict(Changes(num_threads, py_num_workers, prefetch_queue_depth, batch_size, ways=ways))
+
+
 # ----------------------------------------------------------------------------------------------------
-# The formula of all estimates
+# Predictions
 
 
-def limits(run: Statistics) -> dict[str, float]:
-    """For each part that could set the pace, the shortest pace that this part allows."""
-    inside = [step for step in run.steps if step.role != "processes"]
-    outside = [step for step in run.steps if step.role == "processes"]
-    work = sum(step.seconds for step in inside)
-    found = {
-        "loop": run.seconds - run.waited,
-        "one after another": max((step.seconds for step in inside if step.role != "pool"), default=0.0),
-        "threads": work / run.threads,
-        "interpreter": sum(step.kept or 0.0 for step in inside),
-        "workers": sum(step.seconds for step in outside) / max(1, run.workers),
-        "processors": sum(step.busy for step in run.steps) / run.processors,
-    }
-    if run.synchronous:
-        found["loop"] += work
-    return {name: run.per_batch(seconds) for name, seconds in found.items()}
+def _in_processes(model: Model, place: int) -> Changes:
+    """The step in as many worker processes as there are processors, or in those that there are."""
+    return Changes(workers=max(model.run.workers, model.run.processors), ways={place: "processes"})
 
 
-def best_pace(run: Statistics) -> float:
-    """The shortest pace that these figures allow."""
-    return max(limits(run).values())
-
-
-def _with_step(run: Statistics, old: StepFigures, new: StepFigures, **changes: int) -> Statistics:
-    return replace(run, steps=tuple(new if step is old else step for step in run.steps), **changes)  # type: ignore[arg-type]
-
-
-def in_processes(run: Statistics, step: StepFigures) -> Statistics:
-    """The figures with the step in as many worker processes as there are processors."""
-    changed = replace(step, role="processes", seconds=_alone(run, step), kept=0.0)
-    return _with_step(run, step, changed, workers=max(run.workers, run.processors))
-
-
-def on_threads(run: Statistics, step: StepFigures, free: bool = False) -> Statistics:
-    """The figures with the step on all threads; ``free``: it does not need the interpreter, like compiled code."""
-    own = _alone(run, step) if free else step.seconds
-    changed = replace(step, role="pool", seconds=own, kept=0.0 if free else step.kept)
-    return _with_step(run, step, changed, threads=max(run.threads, run.processors))
-
-
-def _alone(run: Statistics, step: StepFigures) -> float:
-    """The step's seconds on one thread: time in which several threads wait for the interpreter is counted once."""
-    return min(step.seconds, run.seconds) if keeps_interpreter(run, step) else step.seconds
+def _on_threads(model: Model, place: int, way: str = "threads") -> Changes:
+    """The step on all threads, at least one for each processor; "jit": without the interpreter."""
+    return Changes(threads=max(model.run.threads, model.run.processors), ways={place: way})
 
 
 def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
@@ -127,25 +119,27 @@ def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
 # A loop that waits
 
 
-def _starved(run: Statistics) -> Iterator[Advice]:
+def _starved(model: Model) -> Iterator[Advice]:
+    run = model.run
     if run.synchronous:
-        yield from _synchronous(run)
+        yield from _synchronous(model)
         return
-    step = _bounding(run)
-    if step is None:
-        yield from _prefetch_small(run)
+    place = _bounding(model)
+    if place is None:
+        yield from _prefetch_small(model)
         return
+    step = run.steps[place]
     yield _bound(run, step)
     if step.role == "source":
-        yield from _source(run, step)
+        yield from _source(model, place)
     elif step.role == "processes":
-        yield from _few_workers(run, step)
+        yield from _few_workers(model, step)
     elif step.python and keeps_interpreter(run, step):
-        yield from _keeps_interpreter(run, step)
+        yield from _keeps_interpreter(model, place)
         return  # more threads would only wait for the interpreter
     elif step.role == "serial":
-        yield from _one_after_another(run, step)
-    yield from _few_threads(run)
+        yield from _one_after_another(model, place)
+    yield from _few_threads(model)
 
 
 def _bound(run: Statistics, step: StepFigures) -> Advice:
@@ -169,52 +163,48 @@ def _bound(run: Statistics, step: StepFigures) -> Advice:
     )
 
 
-def _bounding(run: Statistics) -> StepFigures | None:
-    """The step that sets the pace: a serial one that is always busy, or the largest of a pool that is always busy."""
+def _bounding(model: Model) -> int | None:
+    """The place of the step that sets the pace; None if no thread, no worker and not the interpreter is always at work."""
+    run = model.run
     serial = [step for step in run.steps if step.role in ("source", "serial")]
     inside = [step for step in run.steps if step.role != "processes"]
     outside = [step for step in run.steps if step.role == "processes"]
-
-    def largest(steps: Sequence[StepFigures]) -> StepFigures:
-        return max(steps, key=lambda step: step.seconds)
-
-    if serial and largest(serial).seconds >= SATURATED_SHARE * run.seconds:
-        return largest(serial)
-    if outside and sum(step.seconds for step in outside) >= SATURATED_SHARE * run.seconds * max(1, run.workers):
-        return largest(outside)
-    if inside and sum(step.seconds for step in inside) >= SATURATED_SHARE * run.seconds * run.threads:
-        return largest(inside)
     keeping = [step for step in inside if keeps_interpreter(run, step)]
-    if (
-        sum(step.busy for step in keeping) >= SATURATED_SHARE * run.seconds
-    ):  # the interpreter is never free for another thread
-        return largest(keeping)
-    return None
+    saturated = (
+        max((step.seconds for step in serial), default=0.0) >= SATURATED_SHARE * run.seconds
+        or sum(step.seconds for step in outside) >= SATURATED_SHARE * run.seconds * max(1, run.workers)
+        or sum(step.seconds for step in inside) >= SATURATED_SHARE * run.seconds * run.threads
+        or sum(step.busy for step in keeping) >= SATURATED_SHARE * run.seconds
+    )
+    return model.limits()[0][1] if saturated and run.steps else None
 
 
-def _synchronous(run: Statistics) -> Iterator[Advice]:
+def _synchronous(model: Model) -> Iterator[Advice]:
+    run = model.run
     inside = run.per_batch(run.work)
     if run.steps:
         yield _bound(run, max(run.steps, key=lambda step: step.seconds))
     if run.one_at_a_time:
         return
-    ahead = replace(run, synchronous=False)
-    gain = run.pace / best_pace(ahead)
+    estimate = model.predict(Changes(synchronous=False)).pace
+    gain = run.pace / estimate
     if gain >= MIN_GAIN:
         yield Advice(
             "synchronous",
             f"batches are made while the loop waits, {in_ms(inside)} each: with exec_async=True and exec_pipelined=True (the "
-            f"defaults) they are made ahead, one every {in_ms(best_pace(ahead))} instead of {in_ms(run.pace)}: {_times(gain)}",
+            f"defaults) they are made ahead, one every {in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
             gain=gain,
-            figures={"pace": run.pace, "pipeline": inside, "estimate": best_pace(ahead)},
+            figures={"pace": run.pace, "pipeline": inside, "estimate": estimate},
         )
 
 
-def _prefetch_small(run: Statistics) -> Iterator[Advice]:
-    estimate = best_pace(run)
-    gain = run.pace / max(estimate, 1e-9)
+def _prefetch_small(model: Model) -> Iterator[Advice]:
+    run = model.run
+    wanted, estimate = _enough(
+        {depth: model.predict(Changes(depth=depth)).pace for depth in (2 * run.depth, 4 * run.depth)}
+    )
+    gain = run.pace / estimate
     if gain >= MIN_GAIN:
-        wanted = max(2, 2 * run.depth)
         yield Advice(
             "prefetch_small",
             f"prefetch_queue_depth={run.depth} is too small: the loop waits {in_ms(run.per_batch(run.waited))} a batch while "
@@ -225,7 +215,14 @@ def _prefetch_small(run: Statistics) -> Iterator[Advice]:
         )
 
 
-def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+def _enough(paces: Mapping[int, float]) -> tuple[int, float]:
+    """The smallest number with nearly the best pace, and that pace."""
+    best = min(paces.values())
+    return next((number, pace) for number, pace in sorted(paces.items()) if pace <= ENOUGH * best)
+
+
+def _keeps_interpreter(model: Model, place: int) -> Iterator[Advice]:
+    run, step = model.run, model.run.steps[place]
     idle = _idle(run)
     share = (step.kept or 0.0) / max(step.busy, 1e-9)
     if step.role == "serial":
@@ -233,15 +230,17 @@ def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     else:
         held = step.busy / max(step.seconds, 1e-9)
         meanwhile = f"so that the threads it is called on wait for each other: {1 - held:.0%} of the time spent in it is waiting"
-    changed = in_processes(run, step)
-    gain = run.pace / best_pace(changed)
-    jit = run.pace / best_pace(on_threads(run, step, free=True)) if "jit" in step.ways else 0.0
+    changed = _in_processes(model, place)
+    estimate = model.predict(changed).pace
+    gain = run.pace / estimate
+    compiled = model.predict(_on_threads(model, place, "jit")).pace if "jit" in step.ways else run.pace
+    jit = run.pace / compiled
     text = (
         f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
     )
     if "processes" in step.ways and gain >= MIN_GAIN:
         text += (
-            f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(best_pace(changed))} '
+            f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(estimate)} '
             f"instead of {in_ms(run.pace)}: {_times(gain)}."
         )
     if jit >= MIN_GAIN:
@@ -252,28 +251,31 @@ def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
         )
     gains = [gain] * ("processes" in step.ways) + [jit] * ("jit" in step.ways)
     if max(gains, default=0.0) >= MIN_GAIN:
-        figures = {"pace": run.pace, "kept": share, "idle": idle, "processes": best_pace(changed)}
-        if jit:
-            figures["jit"] = run.pace / jit
+        figures = {"pace": run.pace, "kept": share, "idle": idle, "processes": estimate}
+        if "jit" in step.ways:
+            figures["jit"] = compiled
         yield Advice("gil", text, step.title, max(gains), figures)
 
 
-def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+def _one_after_another(model: Model, place: int) -> Iterator[Advice]:
     """A serial function that may leave the interpreter free."""
+    run, step = model.run, model.run.steps[place]
     unknown = step.kept is None and step.busy >= COMPUTING_SHARE * step.seconds
     workers = max(run.workers, run.processors)
     more = "" if run.threads >= run.processors else f" with num_threads={run.processors}"
     ways = {
-        "threads": (f'parallel="threads"{more}', lambda: on_threads(run, step)),
-        "processes": (f'parallel="processes" with py_num_workers={workers}', lambda: in_processes(run, step)),
-        "jit": (f"jit=True{more}", lambda: on_threads(run, step, free=True)),
+        "threads": (f'parallel="threads"{more}', _on_threads(model, place)),
+        "processes": (f'parallel="processes" with py_num_workers={workers}', _in_processes(model, place)),
+        "jit": (f"jit=True{more}", _on_threads(model, place, "jit")),
     }
+    if unknown:  # it may leave the interpreter free: the best case
+        ways["threads"] = (ways["threads"][0], ways["jit"][1])
     wanted = ["threads"] if not unknown and "threads" in step.ways else ["threads", "processes", "jit"]
     gains = {}
     for way in wanted:
         if way in step.ways:
             name, change = ways[way]
-            gains[name] = run.pace / best_pace(change())
+            gains[name] = run.pace / model.predict(change).pace
     gains = {name: gain for name, gain in gains.items() if gain >= MIN_GAIN}
     if not gains:
         return
@@ -302,51 +304,55 @@ def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     )
 
 
-def _source(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+def _source(model: Model, place: int) -> Iterator[Advice]:
+    run, step = model.run, model.run.steps[place]
     if "parallel" not in step.ways:
         return
-    changed = in_processes(run, step)
-    gain = run.pace / best_pace(changed)
+    changed = _in_processes(model, place)
+    estimate = model.predict(changed).pace
+    gain = run.pace / estimate
     if gain >= MIN_GAIN:
         yield Advice(
             "source",
             f"{step.title} asks its source for one sample after another, {in_ms(run.per_batch(step.seconds))} a batch. "
             f"parallel=True asks in worker processes: with py_num_workers={changed.workers} a batch every "
-            f"{in_ms(best_pace(changed))} instead of {in_ms(run.pace)}: {_times(gain)}",
+            f"{in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
             step.title,
             gain,
-            {"pace": run.pace, "in it": run.per_batch(step.seconds), "estimate": best_pace(changed)},
+            {"pace": run.pace, "in it": run.per_batch(step.seconds), "estimate": estimate},
         )
 
 
-def _few_workers(run: Statistics, step: StepFigures) -> Iterator[Advice]:
-    changed = replace(run, workers=run.processors)
-    gain = run.pace / best_pace(changed)
-    if run.workers < run.processors and gain >= MIN_GAIN:
+def _few_workers(model: Model, step: StepFigures) -> Iterator[Advice]:
+    run = model.run
+    if run.workers >= run.processors:
+        return
+    estimate = model.predict(Changes(workers=run.processors)).pace
+    gain = run.pace / estimate
+    if gain >= MIN_GAIN:
         yield Advice(
             "workers_few",
             f"py_num_workers={run.workers} is too few: {step.title} is at work in the workers all the time, and there are "
-            f"{run.processors} processors. py_num_workers={run.processors} would give a batch every {in_ms(best_pace(changed))} "
+            f"{run.processors} processors. py_num_workers={run.processors} would give a batch every {in_ms(estimate)} "
             f"instead of {in_ms(run.pace)}: {_times(gain)}",
             step.title,
             gain,
-            {"pace": run.pace, "workers": run.workers, "processors": run.processors, "estimate": best_pace(changed)},
+            {"pace": run.pace, "workers": run.workers, "processors": run.processors, "estimate": estimate},
         )
 
 
-def _few_threads(run: Statistics) -> Iterator[Advice]:
+def _few_threads(model: Model) -> Iterator[Advice]:
+    run = model.run
     inside = sum(step.seconds for step in run.steps if step.role != "processes")
     occupied = inside / max(run.seconds * run.threads, 1e-9)
-    if occupied < SATURATED_SHARE:
+    at_once = min(MOST_THREADS, int(run.depth * run.samples / max(run.batches, 1)))  # samples in flight
+    tried = {run.processors, *(run.threads << power for power in range(1, 6)), at_once}
+    paces = {number: model.predict(Changes(threads=number)).pace for number in tried if run.threads < number <= at_once}
+    if occupied < SATURATED_SHARE or not paces:
         return
-    queued = min(run.queued or 0.0, inside)  # more threads do not help threads that wait for a processor
-    own = inside - queued
-    others = {name: pace for name, pace in limits(run).items() if name != "threads"}
-    at_once = int(run.depth * run.samples / max(run.batches, 1))  # samples in flight
-    wanted = min(MOST_THREADS, at_once, math.ceil(run.per_batch(own) / max(*others.values(), 1e-9) - 1e-6))
-    estimate = max(*others.values(), run.per_batch(own) / max(wanted, 1) + run.per_batch(queued) / run.threads)
-    gain = run.pace / max(estimate, 1e-9)
-    if wanted <= run.threads or gain < MIN_GAIN:
+    wanted, estimate = _enough(paces)
+    gain = run.pace / estimate
+    if gain < MIN_GAIN:
         return
     busy = sum(step.busy for step in run.steps if step.role != "processes") / max(inside, 1e-9)
     yield Advice(
@@ -363,9 +369,10 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
 # A loop that does not wait, and settings that are too large or too small for any loop
 
 
-def _fed(run: Statistics) -> Iterator[Advice]:
+def _fed(model: Model) -> Iterator[Advice]:
+    run = model.run
     own = run.per_batch(run.seconds - run.waited)
-    possible = max(pace for name, pace in limits(run).items() if name != "loop")
+    possible = model.predict(Changes(loop=0.0)).pace
     waits = run.exposed_wait
     if not run.synchronous and (not waits.is_bottleneck or possible <= PIPELINE_WAITS_SHARE * run.pace):
         yield Advice(
@@ -441,4 +448,4 @@ def _times(gain: float) -> str:
     return f"{gain:.1f} times as many batches"
 
 
-__all__ = ["Advice", "Statistics", "StepFigures", "advise", "best_pace", "limits"]
+__all__ = ["Advice", "Statistics", "StepFigures", "advise", "predicted"]

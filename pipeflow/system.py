@@ -12,6 +12,7 @@
 """
 
 import errno
+import math
 import os
 import signal
 import socket
@@ -128,6 +129,62 @@ def processors() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def usable_processors() -> int:
+    """The number of processors that this process may use at the same time: those it is bound to, or its container's share."""
+    share = _share_of_container()
+    return len(processors()) if share is None else max(1, min(len(processors()), math.ceil(share - 0.01)))
+
+
+def _share_of_container() -> float | None:
+    """The processors that control groups allow this process, the least of all groups it is in; None without a limit."""
+    shares = []
+    for line in lines_of("/proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            shares += [_share(f"/sys/fs/cgroup{folder}/cpu.max", None) for folder in _folders(path)]
+        elif "cpu" in controllers.split(","):
+            base = "/sys/fs/cgroup/cpu"
+            shares += [
+                _share(f"{base}{folder}/cpu.cfs_quota_us", f"{base}{folder}/cpu.cfs_period_us")
+                for folder in _folders(path)
+            ]
+    return min((share for share in shares if share is not None), default=None)
+
+
+def _folders(path: str) -> list[str]:
+    """The folder of a control group and all above it."""
+    parts = [part for part in path.split("/") if part]
+    return ["".join(f"/{part}" for part in parts[:count]) for count in range(len(parts) + 1)]
+
+
+def _share(quota: str, period: str | None) -> float | None:
+    words = " ".join([*lines_of(quota), *(lines_of(period) if period else [])]).split()
+    try:
+        return int(words[0]) / int(words[1]) if int(words[0]) > 0 else None
+    except (IndexError, ValueError, ZeroDivisionError):  # "max", or no such file
+        return None
+
+
+def busy_seconds() -> float | None:
+    """Seconds that the processors of this process have been busy, for any program; None if the system does not count them."""
+    wanted = {f"cpu{number}" for number in processors()}
+    ticks, found = 0, False
+    for line in lines_of("/proc/stat"):
+        name, *numbers = line.split()
+        if name in wanted:
+            counts = [int(number) for number in numbers[:8]]
+            ticks += sum(counts[:3]) + sum(counts[5:])  # not idle, and not waiting for a disk
+            found = True
+    return ticks / os.sysconf("SC_CLK_TCK") if found else None
+
+
+def processor_seconds(process: int) -> float:
+    """Seconds that the first thread of a process has been on a processor; 0 if the system does not count them."""
+    for line in lines_of(f"/proc/{process}/schedstat"):
+        return int(line.split()[0]) / 1e9
+    return 0.0
 
 
 def keep_to(processor: int) -> None:

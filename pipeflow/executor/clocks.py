@@ -16,7 +16,7 @@ from pipeflow import system, timing
 from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
-from pipeflow.executor.figures import WAITS, Statistics, StepFigures
+from pipeflow.executor.figures import WAITS, StageFigures, Statistics, StepFigures
 from pipeflow.executor.settings import Settings, available_cpus
 
 BRIEF_SECONDS = 50e-6  # shorter tasks count as busy all the time: reading the thread's clock would take too long
@@ -26,22 +26,29 @@ STEP_CLOCK_MIN_SECONDS = (
 PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter changes hands every 5 ms
 PROBE_MOST_SECONDS = 100e-3  # the longest one
 PROBED_SECONDS = 0.5  # of all measurements of a step
+PROBE_SHARE = 0.2  # of the time: a probe needs a processor, and must not slow down what is measured
 RECENT = 16  # the minimum of ready batches is taken over so many batches
+KEPT_TASKS = 1024  # of a stage: the work of each task is kept, to simulate a run
+LEAST_OTHERS = 0.05  # processors; the system counts in steps of 10 ms
+KEPT_LOOPS = 256  # the loop's own times from batch to batch
 
 
 class Clock:
     """Wall and processor seconds of a stage or a step; the owner adds to it under a lock."""
 
-    __slots__ = ("brief", "busy", "calls", "probed", "seconds", "waited")
+    __slots__ = ("brief", "busy", "calls", "probed", "seconds", "tasks", "waited")
 
     def __init__(self) -> None:
         self.brief = False
+        self.tasks: deque[tuple[int, int, float, float]] | None = None
         self.reset()
 
     def reset(self) -> None:
         """Starts at zero."""
         self.seconds = self.busy = self.probed = self.waited = 0.0
         self.calls = 0
+        if self.tasks is not None:
+            self.tasks.clear()
 
     def add(self, seconds: float, busy: float, calls: int = 1) -> None:
         """Counts a call, or several."""
@@ -73,8 +80,8 @@ class Lap:
         if self.processor is None and not stage.brief:
             self.processor = timing.processor()
 
-    def leave(self, stage: Clock) -> None:
-        """The task is over. The code is inlined here because it runs for every task."""
+    def leave(self, stage: Clock, batch: int = 0, samples: int = 0) -> None:
+        """The task, samples of a batch, is over. The code is inlined here because it runs for every task."""
         now = timing.wall()
         seconds = busy = now - self.begun
         self.begun = now
@@ -89,6 +96,8 @@ class Lap:
         stage.busy += busy
         stage.calls += 1
         stage.brief = seconds < BRIEF_SECONDS
+        if stage.tasks is not None:
+            stage.tasks.append((batch, samples, seconds, busy))
 
 
 class GilProbe:
@@ -102,7 +111,7 @@ class GilProbe:
     def __init__(self) -> None:
         self._go = threading.Semaphore(0)
         self._on: Clock | None = None
-        self._begun = 0.0
+        self._begun = self._next = 0.0
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="pipeflow-probe", daemon=True)
         self._thread.start()
@@ -110,9 +119,11 @@ class GilProbe:
     def begin(self, clock: Clock) -> None:
         """A call of the step begins. So does a measurement, unless one runs or this step has been measured for long enough."""
         if self._on is None and clock.probed < PROBED_SECONDS and not self._closed:
-            self._begun = timing.wall()
-            self._on = clock
-            self._go.release()
+            now = timing.wall()
+            if now >= self._next:
+                self._begun = now
+                self._on = clock
+                self._go.release()
 
     def end(self, clock: Clock) -> None:
         """A call of the step is over. The measurement ends with it if it was long enough."""
@@ -148,6 +159,7 @@ class GilProbe:
         waited = seconds - (timing.processor() - own) - (queued_seconds([self._thread]) - queued)
         clock.probed += seconds
         clock.waited += max(0.0, waited)
+        self._next = begun + seconds / PROBE_SHARE
 
 
 def queued_seconds(threads: Sequence[threading.Thread]) -> float:
@@ -159,12 +171,35 @@ def queued_seconds(threads: Sequence[threading.Thread]) -> float:
     return total / 1e9
 
 
+def seconds_of_others() -> float | None:
+    """Seconds that other processes had the processors that this one may use; None if the system does not count them."""
+    busy = system.busy_seconds()
+    return None if busy is None else busy - timing.process()
+
+
+def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ...], batches: int) -> StageFigures:
+    """The work of a stage on single batches; the first and the last one may not be complete."""
+    role, sending = steps[0].role, 0.0
+    if role == "processes":
+        each = max(1, batches)
+        return StageFigures(
+            role, places, (((1, steps[0].seconds / each, steps[0].busy / each),),), clock.seconds / each
+        )
+    found: dict[int, list[tuple[int, float, float]]] = {}
+    for batch, samples, seconds, busy in tuple(clock.tasks or ()):
+        found.setdefault(batch, []).append((samples or 1, seconds, busy))
+    whole = sorted(found)[1:-1] or sorted(found)
+    return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole), sending)
+
+
 class Measures:
     """The clocks of one executor."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.stages = [Clock() for _ in plan.stages]
+        for clock in self.stages:
+            clock.tasks = deque(maxlen=KEPT_TASKS)
         self.probe: GilProbe | None = None
         self.begin([])
 
@@ -178,13 +213,21 @@ class Measures:
         self.batches = self.samples = 0
         self.peak = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
+        self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
+        self._used: tuple[int, float] | None = None  # a thread, and its processor time when it got a batch
+        self._others = seconds_of_others()
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
-    def delivered(self, asked: float, ready: int, samples: int) -> None:
+    def delivered(self, asked: float, ready: int, samples: int, used: float = 0.0) -> None:
         """Counts a delivered batch.
 
-        ``asked`` is the time of the call, ``ready`` the number of batches finished at that time.
+        ``asked`` is the time of the call, ``ready`` the number of batches finished at that time, ``used`` the caller's
+        processor time until then.
         """
+        own, thread = asked - self.last, threading.get_ident()
+        if self._used is not None and self._used[0] == thread:
+            self._loops.append((own, min(own, max(0.0, used - self._used[1]))))
+        self._used = thread, timing.processor()
         now = self.last = timing.wall()
         self.waited += now - asked
         self.waits[bisect_left(WAITS, now - asked)] += 1
@@ -197,8 +240,14 @@ class Measures:
     ) -> Statistics:
         """The measured times as plain figures; ``parts`` are the bound steps of each stage, which may have clocks."""
         steps: list[StepFigures] = []
+        stages: list[StageFigures] = []
+        elapsed = self.last - self.began
         for clock, stage, bound in zip(self.stages, self.plan.stages, parts):
-            steps += _of_stage(self.plan, stage, clock, bound, self.last - self.began) if stage.steps else []
+            found = _of_stage(self.plan, stage, clock, bound, elapsed) if stage.steps else []
+            if found:
+                places = tuple(range(len(steps), len(steps) + len(found)))
+                stages.append(_course_of(clock, found, places, self.batches))
+            steps += found
         queued = sum(queued_seconds([thread]) - self._queued.get(thread.native_id, 0.0) for thread in threads)
         workers = settings.py_num_workers if any(step.role == "processes" for step in steps) else 0
         ready = min(self._ready) if len(self._ready) == RECENT else None
@@ -218,7 +267,19 @@ class Measures:
             queued,
             tuple(steps),
             tuple(self.waits),
+            tuple(stages),
+            tuple(self._loops),
+            self._processors_of_others(elapsed, steps),
         )
+
+    def _processors_of_others(self, elapsed: float, steps: Sequence[StepFigures]) -> float:
+        """How many processors other programs had, on average."""
+        now = seconds_of_others()
+        if now is None or self._others is None or elapsed <= 0:
+            return 0.0
+        workers = sum(step.busy for step in steps if step.role == "processes")
+        found = (now - self._others - workers) / elapsed
+        return found if found >= LEAST_OTHERS else 0.0
 
 
 def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elapsed: float) -> list[StepFigures]:
@@ -226,41 +287,52 @@ def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elap
     role: Any = {"source": "source", "processes": "processes"}.get(stage.kind, "serial" if stage.ordered else "pool")
     clocks = [item.clock for item in bound]
     if stage.kind == "processes":
-        return [_figures(plan, stage.steps[0], role, bound[0].worker_clock(), bound[0].largest)]
+        return [_figures(plan, stage.steps[0], role, bound[0].worker_clock(), bound[0].largest, 0.0)]
+    shares = [share for item in clocks if (share := item.kept()) is not None]
+    kept = max(shares) * min(elapsed, clock.seconds) if shares else None
     if len(stage.steps) == 1:
-        kept, largest = (clocks[0].kept(), bound[0].largest) if bound else (0.0, ())
-        return [_figures(plan, stage.steps[0], role, clock, largest, kept, elapsed)]
-    if len(clocks) == len(stage.steps) and sum(item.seconds for item in clocks) >= 0.5 * clock.seconds:
+        largest = bound[0].largest if bound else ()
+        return [_figures(plan, stage.steps[0], role, clock, largest, kept)]
+    measured = sum(item.seconds for item in clocks)
+    if len(clocks) == len(stage.steps) and measured >= 0.5 * clock.seconds:
+        parts = _divided(kept, [step.user_code for step in stage.steps], [item.busy for item in clocks])
         return [
-            _figures(plan, step, role, item.clock, item.largest, item.clock.kept(), elapsed)
-            for step, item in zip(stage.steps, bound)
+            _figures(plan, step, role, item.clock, item.largest, part)
+            for step, item, part in zip(stage.steps, bound, parts)
         ]
     title = " + ".join(dict.fromkeys(step.title for step in stage.steps))
-    unknown = any(step.user_code for step in stage.steps)
     names = " + ".join(step.name for step in stage.steps)
-    return [StepFigures(title, role, clock.seconds, clock.busy, None if unknown else 0.0, name=names)]
+    kept = None if kept is None else min(clock.busy, kept)
+    return [StepFigures(title, role, clock.seconds, clock.busy, kept, name=names)]
+
+
+def _divided(kept: float | None, users: Sequence[bool], busy: Sequence[float]) -> list[float | None]:
+    """For each step of a stage the seconds that it kept the interpreter: the functions of the user first."""
+    if kept is None:
+        return [None] * len(busy)
+    parts: list[float | None] = [0.0] * len(busy)
+    for wanted in (True, False):
+        seconds = sum(each for each, user in zip(busy, users) if user is wanted)
+        share = min(1.0, kept / seconds) if seconds > 0 else 0.0
+        for place, (each, user) in enumerate(zip(busy, users)):
+            if user is wanted:
+                parts[place] = share * each
+        kept = max(0.0, kept - seconds)
+    return parts
 
 
 def _figures(
-    plan: Plan,
-    step: Step,
-    role: Any,
-    clock: Clock,
-    largest: Sequence[int],
-    kept: float | None = 0.0,
-    elapsed: float = 0.0,
+    plan: Plan, step: Step, role: Any, clock: Clock, largest: Sequence[int], kept: float | None
 ) -> StepFigures:
     constants = {name: plan.constant(value) for name, value in step.constants}
     function = next((constants[name] for name in ("function", "func", "source") if callable(constants.get(name))), None)
     named = "" if function is None else f" of {function_name(function)}"
-    kept = kept if step.user_code else 0.0
-    kept = None if kept is None else min(clock.busy, kept * elapsed)
     return StepFigures(
         step.title + named,
         role,
         clock.seconds,
         clock.busy,
-        kept,
+        None if kept is None else min(clock.busy, kept),
         step.user_code,
         _ways(step, constants),
         step.hint,

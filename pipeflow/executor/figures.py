@@ -39,6 +39,16 @@ class StepFigures:
 
 
 @dataclass(frozen=True)
+class StageFigures:
+    """The work of a stage, batch by batch: for each chunk its samples, its seconds, and its seconds on a processor."""
+
+    role: Role
+    steps: tuple[int, ...]  # their places in ``Statistics.steps``
+    batches: tuple[tuple[tuple[int, float, float], ...], ...]
+    sending: float = 0.0  # seconds of a thread for a batch that is sent to worker processes
+
+
+@dataclass(frozen=True)
 class Statistics:
     """The figures of a run; print it for a table."""
 
@@ -57,6 +67,9 @@ class Statistics:
     queued: float | None = None  # seconds that threads had work but no processor
     steps: tuple[StepFigures, ...] = ()
     waits: tuple[int, ...] = ()  # how many batches were waited for up to each of WAITS, and longer
+    stages: tuple[StageFigures, ...] = ()
+    loops: tuple[tuple[float, float], ...] = ()  # the loop's own time from batch to batch: seconds, and on a processor
+    others: float = 0.0  # processors that other programs had, on average
 
     @property
     def work(self) -> float:

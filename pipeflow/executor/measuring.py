@@ -24,10 +24,10 @@ class Measuring:
         self._warm = False  # the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
-    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread]) -> None:
+    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> None:
         """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch."""
         if self._warm:
-            self.measures.delivered(asked, ready, samples)
+            self.measures.delivered(asked, ready, samples, used)
         else:
             self._begin(threads)
 
@@ -35,8 +35,9 @@ class Measuring:
         """Starts or stops per-step timing; returns the last probe, which the caller closes."""
         probe, self.measures.probe = self.measures.probe, GilProbe() if on and probing else None
         for part in self._parts():
+            probed = [item for item in part if item.step.user_code] or part[:1]
             for item in part:
-                item.probe = self.measures.probe if item.step.user_code else None
+                item.probe = self.measures.probe if item in probed else None
         for stage in self.stages:
             stage.measure(on)
         if on:

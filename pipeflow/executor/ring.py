@@ -177,7 +177,7 @@ class Executor:
             if self.device is not None:
                 self.device.collect()
             batch = self._next(handing.thread)
-            asked = timing.wall()
+            asked, used = timing.wall(), timing.processor()
             ready = self.ready if batch.done else 0
             if self.synchronous:
                 self._work_off(batch)
@@ -187,7 +187,7 @@ class Executor:
                 self.course.at_end()
                 raise StopIteration
             with self._lock:
-                self.measuring.delivered(asked, ready, batch.size, self.crew.threads)
+                self.measuring.delivered(asked, ready, batch.size, self.crew.threads, used)
                 if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.reserved):
                     self.crew.size = self.tuner.most  # the next call starts those that are missing
                     self._claims.threads = self.tuner.threads
@@ -469,7 +469,7 @@ class Executor:
         with self._lock:
             if self._tasks.pop(thread, None) is not task:  # it was given up: another thread has replaced this one
                 return
-            lap.leave(clock)
+            lap.leave(clock, batch.index, task.end - task.begin)
             if self.crew.callers and (batch.done or (self._dropping and not self._tasks)):
                 self.crew.finished()
             # No other thread is woken for new work: this one claims work now, and wakes others if there is more.

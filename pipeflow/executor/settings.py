@@ -208,4 +208,4 @@ def check_limit(limit: Any) -> Any:
 
 def available_cpus() -> int:
     """The number of processors that this process may use."""
-    return len(system.processors())
+    return system.usable_processors()

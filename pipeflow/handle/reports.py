@@ -1,14 +1,16 @@
 """Reports of a pipeline: its readers, its outputs, times, advice and failures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pipeflow.advice import Advice, advise
+from pipeflow.advice import WAYS, Advice, advise, predicted
 from pipeflow.errors import InvalidState, nearest
 from pipeflow.executor import Settings
 from pipeflow.executor.failures import Failure
 from pipeflow.executor.figures import Statistics
+from pipeflow.executor.model import Model, Prediction
+from pipeflow.executor.settings import few
 from pipeflow.handle.built import Built
 from pipeflow.handle.choices import SettingsReport, report_settings
 
@@ -77,13 +79,51 @@ class Reports(Built):
 
         It uses measured times: run the pipeline for a while first, best inside ``with pipe.measure():``.
         """
+        return advise(self._enough("advice"))
+
+    def predict(
+        self,
+        *,
+        num_threads: int | None = None,
+        prefetch_queue_depth: int | None = None,
+        py_num_workers: int | None = None,
+        batch_size: int | None = None,
+        parallel: "str | Mapping[str, str] | None" = None,
+    ) -> Prediction:
+        """The speed that this pipeline would have with other settings, from the measured times.
+
+        A setting that is not given stays as it is.
+        ``parallel`` is for all Python functions, or for some: ``{"python_function_0": "threads"}``, by the names of their nodes.
+        """
+        if isinstance(parallel, Mapping):
+            names = [step.name for step in self.statistics().steps if step.python]
+            for name in parallel:
+                if name not in names:
+                    raise ValueError(
+                        f"there is no function {name!r} in this pipeline{nearest(name, names)}; there are {names}"
+                    )
+        for way in parallel.values() if isinstance(parallel, Mapping) else () if parallel is None else (parallel,):
+            if way not in WAYS:
+                raise ValueError(f"parallel must be one of {list(WAYS)}, got {way!r}")
+        return predicted(
+            Model(self._enough("a prediction")),
+            num_threads=None if num_threads is None else few("num_threads", num_threads),
+            prefetch_queue_depth=None
+            if prefetch_queue_depth is None
+            else few("prefetch_queue_depth", prefetch_queue_depth),
+            py_num_workers=None if py_num_workers is None else few("py_num_workers", py_num_workers),
+            batch_size=None if batch_size is None else few("batch_size", batch_size),
+            parallel=parallel,
+        )
+
+    def _enough(self, what: str) -> Statistics:
         figures = self.statistics()
         if figures.batches < ENOUGH_BATCHES:
             raise InvalidState(
-                f"advice needs at least {ENOUGH_BATCHES} measured batches and there are {figures.batches} (the first one is not "
+                f"{what} needs at least {ENOUGH_BATCHES} measured batches and there are {figures.batches} (the first one is not "
                 "counted): run more batches first"
             )
-        return advise(figures)
+        return figures
 
     def executor_statistics(self) -> dict[str, Any]:
         """The seconds of each operator, with ``enable_memory_stats`` the bytes of its outputs, and the state of the memory pool.

@@ -33,6 +33,7 @@ class Simulation:
         monkeypatch.setattr(timing, "wall", lambda: self.now)
         monkeypatch.setattr(timing, "processor", lambda: self._computed[threading.get_ident()])
         monkeypatch.setattr(clocks, "queued_seconds", lambda threads: 0.0)
+        monkeypatch.setattr(clocks, "seconds_of_others", lambda: None)
         monkeypatch.setattr(clocks, "available_cpus", lambda: processors)
 
     def sleep(self, seconds):

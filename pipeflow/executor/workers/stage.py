@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow import system
 from pipeflow.backends.cpu import Arena
 from pipeflow.compile.plan import Plan
 from pipeflow.declare import Args
@@ -54,6 +55,7 @@ class ProcessStep(WholeStep):
         # The expected types and shapes of the results: as declared, or as in the last batch.
         self.kinds = [Kind(spec.shape, spec.dtype) if spec.static else None for spec in step.specs]
         self._before = 0.0  # seconds in the workers before the clock was reset
+        self._used_before = 0.0  # of these on a processor
         try:
             self.handle = workers.register(
                 call.function,
@@ -70,13 +72,21 @@ class ProcessStep(WholeStep):
     def worker_clock(self) -> Clock:
         """The time that the worker processes spent in the function since the clock was reset."""
         found = Clock()
-        found.add(self.handle.seconds - self._before, self.handle.seconds - self._before)
+        seconds = self.handle.seconds - self._before
+        used = self._used()
+        found.add(seconds, seconds if used is None else min(seconds, max(0.0, used - self._used_before)))
         return found
+
+    def _used(self) -> float | None:
+        """Processor time of the workers; None if the system does not count it."""
+        counted = [system.processor_seconds(process) for process in self.workers.worker_pids()]
+        return sum(counted) if any(counted) else None
 
     def reset_clock(self) -> None:
         """Starts at zero."""
         super().reset_clock()
         self._before = self.handle.seconds
+        self._used_before = self._used() or 0.0
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Nothing: results come in memory shared with the workers."""

@@ -1,0 +1,305 @@
+"""The model of a run: by formulas that do not simulate, and against the executor itself in a time of its own."""
+
+import numpy as np
+import pytest
+from loop.simulation import Simulation
+
+from pipeflow import fn, pipeline_def, system
+from pipeflow.advice import predicted
+from pipeflow.executor.figures import StageFigures, Statistics, StepFigures
+from pipeflow.executor.model import Changes, Model
+
+BATCHES, SIZE = 100, 12
+WAYS = ("threads", "processes", "jit")
+
+
+def step(role, seconds, busy=None, kept=0.0, python=False):
+    """Seconds for one batch."""
+    busy = seconds if busy is None else busy
+    return StepFigures(
+        "f", role, BATCHES * seconds, BATCHES * busy, BATCHES * kept, python, WAYS if python else (), name="f"
+    )
+
+
+def model(*steps, pace, loop=0.0, threads=2, processors=2, depth=2, **more):
+    waited = max(0.0, pace - loop)
+    return Model(
+        Statistics(
+            pace * BATCHES,
+            waited * BATCHES,
+            BATCHES,
+            SIZE * BATCHES,
+            threads,
+            processors,
+            depth,
+            steps=tuple(steps),
+            **more,
+        )
+    )
+
+
+def pace(model, **changes):
+    return model.predict(Changes(**changes)).pace
+
+
+class TestFormulas:
+    """Each prediction on given figures, with the arithmetic beside it."""
+
+    def test_the_measured_settings_give_the_measured_speed(self):
+        """What the simulation does not explain is a factor."""
+        assert pace(model(step("pool", 0.024), pace=0.013)) == pytest.approx(0.013)
+
+    def test_work_is_shared_by_threads(self):
+        """24 ms of computing on 8 processors: 12 ms on 2 threads, 24 on 1, 6 on 4, 3 on 8."""
+        found = model(step("pool", 0.024), pace=0.012, processors=8)
+        for threads, expected in ((1, 0.024), (2, 0.012), (4, 0.006), (8, 0.003)):
+            assert pace(found, threads=threads) == pytest.approx(expected, rel=0.02)
+
+    def test_threads_beyond_the_processors_give_nothing(self):
+        """Two processors do 24 ms of computing in 12 ms, however many threads there are."""
+        found = model(step("pool", 0.024), pace=0.012)
+        for threads in (3, 4, 8, 32):
+            assert pace(found, threads=threads) == pytest.approx(0.012, rel=0.01)
+
+    def test_waiting_needs_no_processor(self):
+        """24 ms of waiting: with 12 threads for 24 samples in flight 2 ms, on two processors."""
+        found = model(step("pool", 0.024, busy=0.0), pace=0.012)
+        assert pace(found, threads=12) == pytest.approx(0.002, rel=0.02)
+
+    def test_waiting_and_computing(self):
+        """8 ms of computing and 16 of waiting: 12 threads are limited by two processors, to 4 ms."""
+        found = model(step("pool", 0.024, busy=0.008), pace=0.012)
+        assert pace(found, threads=12) == pytest.approx(0.004, rel=0.05)
+
+    def test_the_interpreter_is_for_one_at_a_time(self):
+        """8 ms with it, 4 without: 8 ms a batch at best on any number of threads and processors."""
+        held = step("pool", 0.012, kept=0.008, python=True)
+        for threads in (2, 4, 16):
+            assert pace(model(held, pace=0.008, processors=16), threads=threads) == pytest.approx(0.008, rel=0.02)
+
+    def test_waiting_for_the_interpreter_is_no_work(self):
+        """Four threads are in a function all the time and one can run: 20 ms of work, in four worker processes 5."""
+        found = model(step("pool", 0.080, busy=0.020, kept=0.020, python=True), pace=0.020, threads=4, processors=4)
+        assert pace(found, ways={0: "processes"}, workers=4) == pytest.approx(0.005, rel=0.12)
+        assert pace(found, threads=1) == pytest.approx(0.020, rel=0.01)
+
+    def test_a_serial_step_limits_the_others(self):
+        """A serial function of 10 ms after 12 ms of the pool: 11 ms of work for each processor.
+
+        With four threads, three do the 12 ms while one is in the function: each gets half a processor, so this takes 8 ms, in
+        which the function gets 4. The other 6 ms it has a processor to itself: 14. With 8 processors only the function counts.
+        """
+        found = model(step("pool", 0.012), step("serial", 0.010, python=True), pace=0.011)
+        assert pace(found) == pytest.approx(0.011, rel=0.01)
+        assert pace(found, threads=4, depth=8) == pytest.approx(0.014, rel=0.02)
+        more = model(step("pool", 0.012), step("serial", 0.010, python=True), pace=0.011, processors=8)
+        assert pace(more, threads=8) == pytest.approx(0.010, rel=0.02)
+
+    def test_a_serial_function_on_threads(self):
+        """12 ms of waiting, one sample after another; on 6 threads 2 ms."""
+        found = model(step("serial", 0.012, busy=0.0, python=True), pace=0.012)
+        assert pace(found, threads=6, ways={0: "threads"}) == pytest.approx(0.002, rel=0.03)
+
+    def test_compiled_code_does_not_need_the_interpreter(self):
+        """12 ms with the interpreter on three threads: 12 in Python, 4 compiled."""
+        found = model(step("serial", 0.012, kept=0.012, python=True), pace=0.012, processors=3, threads=3)
+        assert pace(found, ways={0: "threads"}) == pytest.approx(0.012, rel=0.02)
+        assert pace(found, ways={0: "jit"}) == pytest.approx(0.004, rel=0.02)
+
+    def test_worker_processes(self):
+        """24 ms in one worker, 8 in three; 0.2 ms for each of a batch's chunks of 8 ms."""
+        found = model(step("processes", 0.024, python=True), pace=0.025, workers=1, processors=4)
+        assert pace(found, workers=3) == pytest.approx(0.0085, rel=0.05)
+
+    def test_loop_and_pipeline_take_turns_without_prefetch(self):
+        """10 ms each: 20 without a batch ahead, 10 with one."""
+        found = model(step("serial", 0.010, busy=0.0), pace=0.020, loop=0.010, depth=1)
+        assert pace(found) == pytest.approx(0.020, rel=0.01)
+        assert pace(found, depth=2) == pytest.approx(0.010, rel=0.01)
+
+    def test_a_slow_loop_sets_the_pace(self):
+        """It takes 30 ms; more threads change nothing, and without it the pipeline could give a batch every 5 ms."""
+        found = model(step("pool", 0.010), pace=0.030, loop=0.030)
+        assert pace(found, threads=8) == pytest.approx(0.030, rel=0.01)
+        assert pace(found, loop=0.0) == pytest.approx(0.005, rel=0.02)
+
+    def test_bursts_are_absorbed_by_batches_ahead(self):
+        """One batch in 4 takes 30 ms, the others none; the loop takes 10. With 4 ahead it never waits; with 1 it waits for 30."""
+        course = tuple(((1, seconds, 0.0),) for seconds in (0.030, 1e-6, 1e-6, 1e-6) * 3)
+        slow = step("source", 0.0075, busy=0.0)
+        more = {"stages": (StageFigures("source", (0,), course),), "loop": 0.010}
+        found = model(slow, pace=0.010, depth=6, **more)
+        assert pace(found) == pytest.approx(0.010, rel=0.01)
+        assert pace(found, depth=1) == pytest.approx(0.0175, rel=0.01)
+
+    def test_larger_batches_take_longer(self):
+        """The same samples a second."""
+        found = model(step("pool", 0.024), pace=0.012)
+        assert found.predict(Changes(batch_size=2 * SIZE)).samples_per_second == pytest.approx(1000, rel=0.02)
+
+    def test_other_programs_keep_their_share(self):
+        """One of them uses a processor. Two threads get 2/3 of both processors, 12 ms in 9; four threads 4/5, 12 ms in 7.5."""
+        found = model(step("pool", 0.012), pace=0.009, others=1.0)
+        assert pace(found) == pytest.approx(0.009, rel=0.01)
+        assert pace(found, threads=4) == pytest.approx(0.0075, rel=0.01)
+
+    def test_no_promise_beyond_the_processors(self):
+        """Whatever is changed: 12 ms of computing need 6 ms on two processors, even if a batch came every 5 ms when measured."""
+        found = model(step("pool", 0.012), pace=0.005)
+        for changes in ({}, {"threads": 8}, {"depth": 8}, {"threads": 32, "depth": 16}):
+            assert pace(found, **changes) >= 0.006
+
+    def test_the_step_that_works_limits_not_the_one_that_waits(self):
+        """A serial step of 10 ms, before it one that takes 3 ms and waits for the same interpreter for 7."""
+        waits = step("pool", 0.010, busy=0.003, kept=0.003, python=True)
+        works = step("serial", 0.010, kept=0.010, python=True)
+        found = model(waits, works, pace=0.013)
+        assert found.limits()[0][1] == 1
+
+    def test_equal_figures_give_equal_predictions(self):
+        """Nothing is random."""
+        figures = (step("pool", 0.024, busy=0.010), step("serial", 0.005))
+        one, two = model(*figures, pace=0.012), model(*figures, pace=0.012)
+        assert pace(one, threads=5, depth=3) == pace(two, threads=5, depth=3)
+
+    def test_predictions_for_named_functions(self):
+        """``predicted`` has the names of the settings; functions are named by their titles. Others stay as they are.
+
+        Twelve threads wait for a millisecond, then compute 4 ms on two processors.
+        """
+        found = model(step("pool", 0.004), step("serial", 0.012, busy=0.0, python=True), pace=0.012)
+        wanted = {"num_threads": 12, "prefetch_queue_depth": 8}
+        assert predicted(found, **wanted, parallel="threads").pace == pytest.approx(0.003, rel=0.1)
+        assert predicted(found, **wanted, parallel={"f": "threads"}).pace == pytest.approx(0.003, rel=0.1)
+        assert predicted(found, **wanted, parallel={"g": "threads"}).pace == pytest.approx(0.012, rel=0.02)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The executor in a time of its own
+
+
+def zeros(_sample):
+    return np.zeros(4, np.float32)
+
+
+@pytest.fixture
+def simulation(monkeypatch):
+    return Simulation(monkeypatch)
+
+
+@pytest.fixture
+def functions(simulation):
+    def spin(x):
+        simulation.hold(0.002)
+        return x
+
+    def doze(x):
+        simulation.sleep(0.02)
+        return x
+
+    def compute(x):
+        simulation.compute(0.002)
+        return x
+
+    return {"spin": spin, "doze": doze, "compute": compute}
+
+
+def made(simulation, function, loop=0.0, parallel="serial", batches=14, **settings):
+    """The pace of a pipeline in the simulated time, and its figures."""
+
+    @pipeline_def(device_id=None, **{"batch_size": 10, "num_threads": 2, **settings})
+    def definition():
+        return fn.python_function(fn.external_source(zeros, batch=False), function=function, parallel=parallel)
+
+    pipe = definition()
+    pipe.run()
+    for _ in range(4):
+        pipe.run()
+        simulation.sleep(loop)
+    with pipe.measure():
+        for _ in range(batches):
+            pipe.run()
+            simulation.sleep(loop)
+    return pipe.statistics()
+
+
+@pytest.mark.parametrize(
+    ("name", "loop", "measured", "changed"),
+    [
+        ("doze", 0.0, {"parallel": "threads"}, {"num_threads": 4}),
+        ("doze", 0.0, {"parallel": "threads"}, {"num_threads": 1}),
+        ("doze", 0.0, {}, {"parallel": "threads", "num_threads": 4}),
+        ("spin", 0.0, {}, {"parallel": "threads", "num_threads": 4}),
+        ("spin", 0.0, {"parallel": "threads", "num_threads": 4}, {"num_threads": 1}),
+        ("compute", 0.0, {"parallel": "threads"}, {"num_threads": 4}),
+        ("doze", 0.15, {"prefetch_queue_depth": 1}, {"prefetch_queue_depth": 2}),
+        ("doze", 0.15, {}, {"prefetch_queue_depth": 1}),
+        ("doze", 0.03, {"parallel": "threads"}, {"num_threads": 8}),
+        ("compute", 0.03, {}, {"num_threads": 4, "parallel": "threads"}),
+        ("doze", 0.0, {"parallel": "threads"}, {"batch_size": 20}),
+    ],
+)
+def test_predictions_come_true_in_the_executor(simulation, functions, name, loop, measured, changed):
+    """One run is measured, and another one with other settings takes as long as predicted. Threads and queues are real."""
+    model = Model(made(simulation, functions[name], loop, **measured))
+    expected = predicted(model, **changed).samples_per_second
+    found = made(simulation, functions[name], loop, **{**measured, **changed})
+    assert found.samples / found.seconds == pytest.approx(expected, rel=0.1)
+
+
+def test_a_pipeline_predicts(simulation, functions):
+    """``pipe.predict`` has the names of the settings: 10 samples that wait for 20 ms are 200 ms, on 5 threads 40."""
+
+    @pipeline_def(batch_size=10, num_threads=2, device_id=None)
+    def definition():
+        return fn.python_function(fn.external_source(zeros, batch=False), function=functions["doze"], name="doze")
+
+    pipe = definition()
+    for _ in range(8):
+        pipe.run()
+    assert pipe.predict().pace == pytest.approx(0.2, rel=0.01)
+    assert pipe.predict(num_threads=5, parallel={"doze": "threads"}).pace == pytest.approx(0.04, rel=0.01)
+    assert str(pipe.predict()) == "a batch every 200 ms, 50 samples/s"
+    with pytest.raises(ValueError, match=r"there is no function 'dose' in this pipeline.*'doze'"):
+        pipe.predict(parallel={"dose": "threads"})
+    with pytest.raises(ValueError, match=r"parallel must be one of \['serial', 'threads', 'processes'\], got 'fast'"):
+        pipe.predict(parallel="fast")
+    with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
+        pipe.predict(num_threads=0)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The processors
+
+
+GROUPS = {"/proc/self/cgroup": ["4:cpu,cpuacct:/a/b", "0::/c/d"]}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, 4),
+        ({"/sys/fs/cgroup/c/cpu.max": ["150000 100000"]}, 2),
+        ({"/sys/fs/cgroup/c/d/cpu.max": ["max 100000"], "/sys/fs/cgroup/cpu.max": ["100000 100000"]}, 1),
+        (
+            {"/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": ["300000"], "/sys/fs/cgroup/cpu/a/cpu.cfs_period_us": ["100000"]},
+            3,
+        ),
+        ({"/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": ["-1"], "/sys/fs/cgroup/cpu/a/cpu.cfs_period_us": ["100000"]}, 4),
+        ({"/sys/fs/cgroup/c/d/cpu.max": ["5000 100000"]}, 1),
+    ],
+)
+def test_the_share_of_a_container_limits_the_processors(monkeypatch, files, expected):
+    """The least of all groups that the process is in; a part of a processor is one."""
+    monkeypatch.setattr(system, "processors", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(system, "lines_of", lambda path: {**GROUPS, **files}.get(path, []))
+    assert system.usable_processors() == expected
+
+
+def test_only_processors_of_this_process_are_counted(monkeypatch):
+    """Of user, nice, system, idle, waiting, two kinds of interrupts and stolen ticks all but idle and waiting are busy."""
+    lines = ["cpu  9 9 9 9 9 9 9 9", "cpu0 100 20 30 999 999 4 5 6 0 0", "cpu1 7 7 7 7 7 7 7 7", "intr 1 2 3"]
+    monkeypatch.setattr(system, "processors", lambda: [0])
+    monkeypatch.setattr(system, "lines_of", {"/proc/stat": lines}.get)
+    monkeypatch.setattr(system.os, "sysconf", {"SC_CLK_TCK": 100}.get)
+    assert system.busy_seconds() == pytest.approx(1.65)
