@@ -1,14 +1,14 @@
-"""How well does one measured run predict the speed with other settings, and how near to the best are recommended and automatic ones?
+"""How well does one measured run predict the speed with other settings, and how near to the best are the chosen ones?
 
     python benchmarks/advice.py [words of the names of some pipelines] [--raw FOLDER] [--replay FOLDER]
 
-In each of three rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures alone
-its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes. In the same round
-other pipelines with these settings run in turn, so that a disturbance of the machine affects all in the same way. The error is the
-median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto". It takes its turn in the rounds,
-and is compared with the best of the fixed settings that "auto" may choose. If other programs, or other guests of the host, take a
-part of the processors in a turn, the rounds without such turns count; the table says how many turns were disturbed.
-`--raw` keeps the figures, and `--replay` predicts from kept ones.
+In each of three rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
+alone its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes. In the
+same round other pipelines with these settings run in turn, so that a disturbance of the machine affects all in the same way.
+The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto". It takes
+its turn in the rounds, and is compared with the best of the fixed settings that "auto" may choose. If other programs or other
+guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless there are none; the last
+table says how many turns were disturbed. `--raw` keeps the figures, and `--replay` predicts from kept ones.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("PIPEFLOW_START", "wait")  # before pipeflow is imported: no kernel is loaded during a measurement
 
 import _forty
 from _harness import Target, header, save, settle, table, verdicts
 
+from pipeflow import system
 from pipeflow.advice import predicted
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
@@ -38,7 +39,21 @@ TURN = 0.22  # seconds of a turn
 ROUNDS = 3
 TUNING = 2.0  # seconds that automatic settings have at most, and 200 batches
 PERIOD = 8  # of bursts: turns have whole periods
+DISTURBED = 0.2  # processors that others may have in a turn
 CHOICE = 0.03  # of settings whose predictions differ by less, the one that uses least is recommended
+
+
+class Turn(NamedTuple):
+    """What was measured in a turn."""
+
+    rate: float  # samples a second
+    work: float  # processor seconds of this process for a sample
+    others: float  # processors that others had
+
+    @property
+    def quiet(self) -> bool:
+        """True if nothing else was at work."""
+        return self.others <= DISTURBED
 
 
 @dataclass
@@ -49,9 +64,8 @@ class Measured:
     name: str
     settings: list[dict[str, Any]]
     figures: list[Statistics] = field(default_factory=list)  # of each round
-    rates: list[list[float]] = field(default_factory=list)  # for each setting the samples/s of each round
-    work: list[float] = field(default_factory=list)  # for each setting, processor seconds of this process for a sample
-    automatic: list[tuple[float, float]] = field(default_factory=list)
+    turns: list[list[Turn]] = field(default_factory=list)  # for each setting the turn of each round
+    automatic: list[Turn] = field(default_factory=list)
     chosen: str = ""
     on_threads: bool = False  # "auto" may call the functions on threads
     batches: int = 0  # until the automatic settings were settled
@@ -75,24 +89,34 @@ class Runner:
         if self.case.loop is not None:
             self.case.loop()
 
-    def turn(self, seconds: float, least: int = 4) -> tuple[float, float]:
-        """Samples a second, and processor seconds for a sample."""
+    def turn(self, seconds: float, least: int = 4) -> Turn:
+        """One turn of at least so many seconds and batches."""
         for _ in range(self.depth + 3):  # those that were made before this turn
             self.step()
-        begun, used, count = time.perf_counter(), time.process_time(), 0
+        busy, own = self._busy()
+        begun, count = time.perf_counter(), 0
         while count < least or count % self.period or time.perf_counter() - begun < seconds:
             self.step()
             count += 1
-        samples = count * self.batch_size
-        return samples / (time.perf_counter() - begun), (time.process_time() - used) / samples
+        taken, samples = time.perf_counter() - begun, count * self.batch_size
+        busy_after, own_after = self._busy()
+        others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
+        return Turn(samples / taken, (own_after - own) / samples, others)
+
+    def _busy(self) -> tuple[float, float]:
+        """Seconds that the processors have been busy, and of these for this pipeline."""
+        workers = self.pipe._compiled().crew.workers
+        processes = [] if workers is None else workers.worker_pids()
+        own = time.process_time() + sum(map(system.processor_seconds, processes))
+        return system.busy_seconds() or own, own
 
 
 def measure(case: _forty.Case) -> Measured:
     settings = case.all_settings()
     found = Measured(case.kind, case.name, settings)
-    automatic = {"num_threads": "auto", "prefetch_queue_depth": "auto", "parallel": "auto"}
-    if settings[0]["parallel"] != "serial":
-        automatic["parallel"] = settings[0]["parallel"]
+    automatic = {"num_threads": "auto", "prefetch_queue_depth": "auto"}
+    if settings[0]["parallel"] == "serial":
+        automatic["parallel"] = "auto"
     auto = Runner(case, {**settings[0], **automatic})
     base, *runners = [Runner(case, each) for each in [settings[0], *settings]]
     begun = time.perf_counter()
@@ -101,24 +125,19 @@ def measure(case: _forty.Case) -> Measured:
         found.batches += 1
     for runner in (base, *runners):
         runner.turn(0.05, 1)
-    turns: list[list[tuple[float, float]]] = [[] for _ in runners]
+    found.turns = [[] for _ in runners]
     for _ in range(ROUNDS):
         settle(0.2, 0.5)
         with base.pipe.measure():
             base.turn(MEASURED, PERIOD)
         found.figures.append(base.pipe.statistics())
-        for runner, results in zip((*runners, auto), (*turns, found.automatic)):
+        for runner, results in zip((*runners, auto), (*found.turns, found.automatic)):
             settle(0.05, 0.5)
             results.append(runner.turn(TURN))
-    found.rates = [[rate for rate, _ in results] for results in turns]
-    found.work = [statistics.median(work for _, work in results) for results in turns]
     ways = [choice.value for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
     found.on_threads = bool(ways) and set(ways) == {"threads"}
-    found.chosen = ", ".join(
-        f"{choice.name}={choice.value}"
-        for choice in auto.pipe.settings()
-        if choice.by == "auto" and " of " not in choice.name
-    )
+    choices = [choice for choice in auto.pipe.settings() if choice.by == "auto" and " of " not in choice.name]
+    found.chosen = ", ".join(f"{choice.name}={choice.value}" for choice in choices)
     return found
 
 
@@ -130,6 +149,7 @@ class Judged:
     beyond: float  # the largest share of the processors that a prediction would need
     recommended: float  # speed of the recommended setting, as a part of the best
     automatic: float
+    disturbed: float  # share of the turns
     rows: list[tuple[object, ...]]
 
 
@@ -138,17 +158,27 @@ def cost(settings: dict[str, Any]) -> tuple[int, int]:
     return settings["num_threads"] + 2 * workers, settings["prefetch_queue_depth"]
 
 
+def rate(turns: list[Turn]) -> float:
+    """The median rate of the turns that were not disturbed, if there are any."""
+    return statistics.median([turn.rate for turn in turns if turn.quiet] or [turn.rate for turn in turns])
+
+
+def ratio(predictions: list[float], figures: list[Statistics], turns: list[Turn]) -> float:
+    """The median of predicted / measured over the rounds that were not disturbed, if there are any."""
+    rounds = [
+        (ours / turn.rate, turn.quiet and run.others <= DISTURBED)
+        for ours, run, turn in zip(predictions, figures, turns)
+    ]
+    return statistics.median([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
+
+
 def judge(found: Measured) -> Judged:
     models = [Model(figures) for figures in found.figures]
     predictions = [[predicted(model, **settings).samples_per_second for model in models] for settings in found.settings]
     medians = [statistics.median(ours) for ours in predictions]
-    rates = [statistics.median(rates) for rates in found.rates]
-    ratios = [
-        statistics.median(one / other for one, other in zip(ours, measured))
-        for ours, measured in zip(predictions, found.rates)
-    ]
-    errors = [abs(ratio - 1) for ratio in ratios]
-    beyond = max(ours * work / models[0].run.processors for ours, work in zip(medians, found.work))
+    rates = [rate(turns) for turns in found.turns]
+    ratios = [ratio(ours, found.figures, turns) for ours, turns in zip(predictions, found.turns)]
+    work = [min(turn.work for turn in turns) for turns in found.turns]
     worth = [place for place, ours in enumerate(medians) if ours >= (1 - CHOICE) * max(medians)]
     recommended = min(worth, key=lambda place: cost(found.settings[place]))
     base = found.settings[0]
@@ -159,16 +189,17 @@ def judge(found: Measured) -> Judged:
         if settings["parallel"] in ways and settings["py_num_workers"] == base["py_num_workers"]
     ]
     rows = []
-    for settings, ours, measured, ratio in zip(found.settings, medians, rates, ratios):
-        changed = (
-            ", ".join(f"{name}={value}" for name, value in settings.items() if value != base[name]) or "as measured"
-        )
-        rows.append((found.kind, found.name, changed, ours, measured, f"{100 * (ratio - 1):+.1f} %"))
+    for settings, ours, measured, each in zip(found.settings, medians, rates, ratios):
+        changed = [f"{name}={value}" for name, value in settings.items() if value != base[name]]
+        title = ", ".join(changed) or "as measured"
+        rows.append((found.kind, found.name, title, ours, measured, f"{100 * (each - 1):+.1f} %"))
+    turns = [turn for setting in (*found.turns, found.automatic) for turn in setting]
     return Judged(
-        errors,
-        beyond,
+        [abs(each - 1) for each in ratios],
+        max(ours * each for ours, each in zip(medians, work)) / models[0].run.processors,
         rates[recommended] / max(rates),
-        statistics.median(rate for rate, _ in found.automatic) / max(free),
+        rate(found.automatic) / max(free),
+        sum(not turn.quiet for turn in turns) / len(turns),
         rows,
     )
 
@@ -215,13 +246,24 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float) ->
                 100 * max(each.errors),
                 each.recommended,
                 each.automatic,
+                100 * each.disturbed,
                 found.batches,
                 found.chosen,
             )
         )
     table(
         "Pipelines",
-        ["kind", "pipeline", "median error, %", "largest, %", "recommended", "auto", "batches", "chosen"],
+        [
+            "kind",
+            "pipeline",
+            "median error, %",
+            "largest, %",
+            "recommended",
+            "auto",
+            "disturbed, %",
+            "batches",
+            "chosen",
+        ],
         lines,
     )
     errors = sorted(error for each in judged for error in each.errors)
@@ -255,6 +297,7 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float) ->
                 "median error": statistics.median(each.errors),
                 "recommended": each.recommended,
                 "automatic": each.automatic,
+                "disturbed turns": each.disturbed,
             }
             for found, each in zip(measured, judged)
         },
