@@ -12,9 +12,8 @@ step do not change. The rule of a step is its own ``on_error`` or the pipeline's
 - a value, or a function from the ``Failure`` to a value: it replaces the outputs of the step (with the pipeline's rule: the
   outputs of the pipeline) of this row.
 
-Failures count when their batch is delivered, so prefetching does not matter. Without ``max_failures`` an unbroken run of failed
-samples also ends the job: an epoch's worth of them, and never more than ``IN_A_ROW``. Otherwise a source that does not end and
-always fails would be read for ever.
+Failures count when their batch is delivered, so prefetching does not matter. Without ``max_failures`` a job also ends if too many
+samples in a row fail. Otherwise a source that does not end and always fails would be read for ever.
 """
 
 import traceback
@@ -77,6 +76,10 @@ class Counts(NamedTuple):
     seen: int
 
 
+def _unknown() -> None:
+    return None
+
+
 class Failures:
     """Applies the rules of a plan, and counts."""
 
@@ -86,9 +89,8 @@ class Failures:
         self.limit = limit
         self.counts = Counts(-1, 0, 0)
         self.in_a_row = 0  # how many of the last delivered samples failed, with no good one after them
-        self.epoch_size: Callable[[], int | None] = lambda: (
-            None
-        )  # the samples in an epoch of the readers, if there are any
+        self.any_good = False  # a good sample was delivered
+        self.epoch_size: Callable[[], int | None] = _unknown  # the samples in an epoch of the readers, if there are any
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
         self.orders = {step.name: order for order, step in enumerate(plan.steps())}
@@ -340,9 +342,10 @@ class Failures:
         return error
 
     def _judge_run(self, batch: BatchRun) -> TooManyFailures | None:
-        """The error if an epoch's worth of samples, or ``IN_A_ROW``, failed with no good one between them."""
+        """The error if so many samples in a row failed that no good one is left, or that there was none so far."""
         run, size = self._run_after(batch), self.epoch_size()
-        if run < (IN_A_ROW if size is None else min(size, IN_A_ROW)):
+        whole = None if size is None else 2 * size - 1  # so many in a row have a whole epoch among them
+        if run < (whole if whole is not None and (self.any_good or whole < IN_A_ROW) else IN_A_ROW):
             return None
         last = max(batch.incidents, key=lambda failure: failure.sample)
         sources = ", ".join(step.title for step in self.plan.stages[0].steps) or last.operator
@@ -375,7 +378,9 @@ class Failures:
         if batch.index <= self.counts.batch:
             return
         if self.active and (batch.failures or batch.error is None):
-            self.in_a_row = self._run_after(batch) if batch.incidents else 0
+            run = self._run_after(batch) if batch.incidents else 0
+            self.any_good |= run < self.in_a_row + batch.size
+            self.in_a_row = run
         if batch.failure() is not None:
             self.counts = self.counts._replace(batch=batch.index)
             return

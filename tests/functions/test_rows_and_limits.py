@@ -257,7 +257,7 @@ def damaged(folder, count):
 @pytest.mark.parametrize("rule", ["skip", "replace"])
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_folder_of_damaged_files_is_an_error(rule, shards, tmp_path):
-    """As many failures in a row as the folder has files: one epoch, or two of a half of it."""
+    """So many failures in a row that a whole epoch is among them."""
     damaged(tmp_path, 3 * BATCH)
 
     def define():
@@ -265,21 +265,49 @@ def test_a_folder_of_damaged_files_is_an_error(rule, shards, tmp_path):
         return fn.decoders.image(encoded, on_error=rule)
 
     runs, error = run_to_the_end(pipeline(define))
-    assert runs == 2
-    assert "24 samples in a row of fn.readers.file failed" in str(error)
+    assert runs == 5
+    assert "48 samples in a row of fn.readers.file failed" in str(error)
     assert ".jpg) in fn.decoders.image" in str(error)
     assert "Look at the data" in str(error)
+
+
+def damaged_arrays(folder, count):
+    for number in range(count):
+        (folder / f"{number}.npy").write_bytes(b"nothing")
 
 
 @pytest.mark.parametrize("rule", ["skip", "replace"])
 def test_a_folder_of_damaged_arrays_is_an_error(rule, tmp_path):
     """The same if the reader itself decodes the files."""
-    for number in range(BATCH + 1):
-        (tmp_path / f"{number}.npy").write_bytes(b"nothing")
+    damaged_arrays(tmp_path, BATCH + 1)
     pipe = pipeline(lambda: fn.readers.numpy(file_root=str(tmp_path), file_filter="*.npy", on_error=rule))
     runs, error = run_to_the_end(pipe)
+    assert runs == 2
+    assert "24 samples in a row of fn.readers.numpy failed" in str(error)
+
+
+def test_bad_samples_on_both_sides_of_the_end_of_an_epoch_are_no_reason_to_stop(tmp_path):
+    """With one good sample in an epoch, most runs of bad ones reach into the next epoch."""
+    damaged_arrays(tmp_path, BATCH)
+    np.save(tmp_path / "0.npy", np.zeros(2))
+    pipe = pipeline(
+        lambda: fn.readers.numpy(file_root=str(tmp_path), file_filter="*.npy", random_shuffle=True, on_error="skip")
+    )
+    assert [len(pipe.run()[0]) for _ in range(50)] == [1] * 50
+
+
+def test_a_job_with_good_samples_goes_on_through_a_long_bad_part(monkeypatch, tmp_path):
+    """A thousand bad samples end a job that has had no good one; later only a whole epoch of them does."""
+    monkeypatch.setattr("pipeflow.executor.failures.IN_A_ROW", 10)
+    damaged_arrays(tmp_path, 40)
+    np.save(tmp_path / "0.npy", np.zeros(2))
+    files = sorted(map(str, tmp_path.iterdir()))
+    pipe = pipeline(lambda: fn.readers.numpy(files=files, on_error="skip"))
+    assert sum(len(pipe.run()[0]) for _ in range(10)) == 2
+    bad_first = pipeline(lambda: fn.readers.numpy(files=files[::-1], on_error="skip"))
+    runs, error = run_to_the_end(bad_first)
     assert runs == 1
-    assert "16 samples in a row of fn.readers.numpy failed" in str(error)
+    assert "16 samples in a row" in str(error)
 
 
 def test_one_good_sample_in_an_epoch_is_enough(tmp_path):
