@@ -3,10 +3,13 @@
 The rules:
 
 1. It begins with the defaults: a thread for each processor, two batches ahead.
-2. It counts windows of WINDOW batches; the first batches after a change are left out.
+2. It counts windows of SHORTEST batches or, if their times differ by more than EXACT of their mean, of WINDOW batches. The first
+   batches after a change are left out.
 3. If the loop does not wait for its batches, nothing is changed.
-4. Else it tries one change after another: more threads, fewer threads, more batches ahead. A change with which batches come
-   WORTH times as often is kept, and tried again; any other is taken back.
+4. Else it tries one change after another: twice as many threads, twice as many batches ahead, half as many threads more, fewer
+   threads, four times as many batches ahead. A change is kept if batches come at least WORTH times as often, and so much
+   oftener that it is no accident (DOUBT times the error of both means). If it may be an accident, both settings are measured
+   once more, in turn, and the new one has to be better again. When a change is kept, all changes from there are tried.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
 6. After that it looks at one window in every REST batches. If the loop waits and the batches have become SLOWER times as slow, it
    begins again.
@@ -17,7 +20,8 @@ Neither setting changes the result of any batch. The clock is read by the caller
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.runners.base import StageRunner
@@ -25,9 +29,12 @@ from pipeflow.executor.settings import Settings
 
 log = logging.getLogger("pipeflow")
 WINDOW = 8
+SHORTEST = 4
+EXACT = 0.01
+DOUBT = 1.0
 LONGEST = 200
 REST = 256
-WORTH = 1.05
+WORTH = 1.02
 SLOWER = 1.5
 MOST_THREADS = 32
 MOST_AHEAD = 16
@@ -58,9 +65,14 @@ class Tuner:
         self._skip = WINDOW // 2  # batches that are not counted: they were made before the change
         self._begin: float | None = None
         self._count, self._waited = 0, 0.0
+        self._times: list[float] = []  # from batch to batch, in this window
+        self._last = 0.0
         self._best: float | None = None  # seconds from batch to batch
+        self._error = 0.0  # of that
         self._kept = (self.threads, depth)  # the best settings so far
-        self._moves: Iterator[tuple[int, int]] = iter(())
+        self._seen: set[tuple[int, int]] = set()  # settings that were tried
+        # A change that is measured again: its settings, its pace, and the pace of the earlier setting after it.
+        self._doubted: tuple[tuple[int, int], float, float | None] | None = None
         self._reserved = 0
 
     @classmethod
@@ -86,16 +98,26 @@ class Tuner:
         else:
             self._count += 1
             self._waited += max(0.0, now - asked)
-            if self._count == WINDOW:
-                self._judge(ExposedWait(WINDOW, now - self._begin, self._waited))
+            self._times.append(now - self._last)
+            if self._count == WINDOW or (self._count == SHORTEST and self._error_of_mean() <= EXACT):
+                self._judge(ExposedWait(self._count, now - self._begin, self._waited))
+        self._last = now
         if not self.settled and self._batches >= LONGEST:
             self._settle(f"the best of what was tried in {LONGEST} batches")
         changed = before != (self.threads, self.depth)
         self.changes += changed
         return changed
 
+    def _error_of_mean(self) -> float:
+        """The standard error of the mean time, as a part of it."""
+        count = len(self._times)
+        mean = sum(self._times) / count
+        squares = sum((each - mean) ** 2 for each in self._times)
+        return math.sqrt(squares / (count - 1) / count) / mean if mean > 0 else 0.0
+
     def _judge(self, window: ExposedWait) -> None:
-        self._begin, self._count, self._waited = None, 0, 0.0
+        error = self._error_of_mean()
+        self._start_window()
         pace = window.seconds / window.steps
         if self.settled:
             self._skip = REST
@@ -104,40 +126,67 @@ class Tuner:
                 self._skip = 0
             return
         if self._best is None:
-            self._best = pace
+            self._best, self._error, self._seen = pace, error, {self._kept}
             if not window.is_bottleneck:
                 return self._settle(
                     f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(pace)}"
                 )
-            self._moves = self._changes()
-        elif pace * WORTH <= self._best:
-            self._best, self._kept = pace, (self.threads, self.depth)
-            if not window.is_bottleneck:
-                return self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {window.share:.1%} of a step")
+        elif not self._decide(pace, error):
+            return
+        elif self._kept == (self.threads, self.depth) and not window.is_bottleneck:
+            return self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {window.share:.1%} of a step")
+        self._try_next()
+
+    def _decide(self, pace: float, error: float) -> bool:
+        """Keeps or takes back the change that was measured; False if it has to be measured again."""
+        assert self._best is not None
+        tried = self.threads, self.depth
+        if self._doubted is None:
+            if pace * WORTH > self._best:
+                self._use(*self._kept)
+                return True
+            if self._best / pace - 1 < DOUBT * math.hypot(error, self._error):
+                self._doubted = tried, pace, None
+                self._use(*self._kept)
+                return False
         else:
-            self._use(*self._kept)
-        following = next(self._moves, None)
+            change, first, earlier = self._doubted
+            if earlier is None:  # this was the earlier setting again
+                self._best = (self._best + pace) / 2
+                self._doubted = change, first, pace
+                if first * WORTH > pace:
+                    self._doubted = None
+                    return True
+                self._use(*change)
+                return False
+            self._doubted = None
+            if pace * WORTH > self._best:
+                self._use(*self._kept)
+                return True
+            pace = (first + pace) / 2
+        self._best, self._error, self._kept = pace, error, tried
+        return True
+
+    def _try_next(self) -> None:
+        following = next((change for change in self._changes() if change not in self._seen), None)
         if following is None:
+            assert self._best is not None
             return self._settle(
                 f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
             )
+        self._seen.add(following)
         return self._use(*following)
 
     def _changes(self) -> Iterator[tuple[int, int]]:
-        """The settings to try. Each kind of change is repeated as long as it is kept."""
-        more: list[tuple[bool, Callable[[int, int], tuple[int, int]]]] = [
-            (self._tunes_threads, lambda threads, depth: (min(2 * threads, MOST_THREADS), depth)),
-            (self._tunes_threads, lambda threads, depth: (max(threads // 2, self._least), depth)),
-            (self._tunes_depth, lambda threads, depth: (threads, min(2 * depth, MOST_AHEAD))),
-        ]
-        for allowed, change in more:
-            while allowed:
-                tried = change(*self._kept)
-                if tried == self._kept or not self._fits(tried[1]):
-                    break
-                yield tried
-                if self._kept != tried:
-                    break
+        """The settings to try from the best one so far."""
+        threads, depth = self._kept
+        more = [(2 * threads, depth), (threads, 2 * depth), (threads + (threads + 1) // 2, depth)]
+        other = [(threads * 3 // 4, depth), (threads // 2, depth), (threads, 4 * depth)]
+        for wanted, ahead in more + other:
+            change = min(max(wanted, self._least), MOST_THREADS), min(ahead, MOST_AHEAD)
+            allowed = self._tunes_threads if change[1] == depth else self._tunes_depth and self._fits(change[1])
+            if allowed:
+                yield change
 
     def _use(self, threads: int, depth: int) -> None:
         if (threads, depth) != (self.threads, self.depth):
@@ -146,10 +195,15 @@ class Tuner:
 
     def _settle(self, reason: str) -> None:
         self._use(*self._kept)
+        self._doubted = None
         self.settled, self.reason = True, reason
         self._skip = REST
-        self._begin, self._count, self._waited = None, 0, 0.0
+        self._start_window()
         log.info("%s", self)
+
+    def _start_window(self) -> None:
+        self._begin, self._count, self._waited = None, 0, 0.0
+        self._times.clear()
 
     def _fits(self, depth: int) -> bool:
         if self._memory is None:
@@ -160,6 +214,7 @@ class Tuner:
         if self._memory is None or not self._tunes_depth or self._reserved <= self._memory or self.depth == 1:
             return
         self._kept = (self._kept[0], max(1, self.depth // 2))
+        self._doubted = None
         self._use(self.threads, self._kept[1])
         self.reason = f"more batches ahead would need more than memory={self._memory}"
 

@@ -122,9 +122,9 @@ def test_a_setting_that_is_given_is_not_changed(fixed):
     assert run.chosen == ((2, MOST_AHEAD) if fixed == "threads" else (MOST_THREADS, 2))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(60))
 def test_it_comes_near_the_best_fixed_setting(seed):
-    """For speeds that grow up to some number of threads and of batches: at least 0.8 of the best speed of all settings."""
+    """For speeds that grow up to some number of threads and of batches: at least 0.95 of the best speed of all settings."""
     rng = np.random.default_rng(seed)
     work, serial, cost, bursts = (
         rng.uniform(0.001, 0.1),
@@ -139,7 +139,26 @@ def test_it_comes_near_the_best_fixed_setting(seed):
     run = Run(pace)
     assert run.until_settled() <= LONGEST
     grid = itertools.product([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16])
-    assert min(itertools.starmap(pace, grid)) >= 0.8 * pace(*run.chosen)
+    assert min(itertools.starmap(pace, grid)) >= 0.95 * pace(*run.chosen)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_accidents_change_little(seed):
+    """Times of batches that differ by a tenth at random: where two threads are best, no other choice costs more than 5 %."""
+    rng = np.random.default_rng(seed)
+
+    def pace(threads, depth):
+        return 0.02 * 2 / min(threads, 2) * (1 + 0.02 * max(0, threads - 2))
+
+    run = Run(lambda threads, depth: pace(threads, depth) * (1 + 0.1 * rng.standard_normal()))
+    assert run.until_settled() <= LONGEST
+    assert pace(2, 2) >= 0.95 * pace(*run.chosen)
+
+
+def test_steady_batches_are_settled_soon():
+    """Windows of four batches are enough for them: six changes are tried in less than 60 batches."""
+    run = Run(lambda threads, depth: 0.02)
+    assert run.until_settled() < 60
 
 
 def test_a_pipeline_that_becomes_slow_is_tuned_again():
