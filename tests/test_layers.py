@@ -133,7 +133,7 @@ LATE_IMPORTS = (
 # Packages that import every file of their folder, so that a new file is listed nowhere.
 WHOLE = ("pipeflow/operators", "pipeflow/operators/readers")
 # Files of on_gpu/ that have no operator: what several of the others share.
-SHARED_ON_GPU = {"__init__", "elementwise", "moves"}
+SHARED_ON_GPU = {"__init__", "elementwise", "moves", "transposes"}
 
 # What `import pipeflow` may not load.
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")

@@ -43,9 +43,20 @@ static inline float __fmul_rn(float a, float b) { volatile float r = a * b; retu
 static inline float __fadd_rn(float a, float b) { volatile float r = a + b; return r; }
 static inline double __dmul_rn(double a, double b) { volatile double r = a * b; return r; }
 static inline double __dadd_rn(double a, double b) { volatile double r = a + b; return r; }
+static inline float __fdividef(float a, float b) { return a / b; }
+static inline int __float2int_rz(float x) {
+  if (x != x) return 0;
+  return x >= 2147483648.0f ? INT32_MAX : x <= -2147483648.0f ? INT32_MIN : (int)x;
+}
+static inline unsigned __float2uint_rz(float x) {
+  if (!(x > 0)) return 0;
+  return x >= 4294967296.0f ? UINT32_MAX : (unsigned)x;
+}
 static inline int __float2int_rn(float x) { return (int)rintf(x); }
 template <class T> static inline T __ldg(const T* p) { return *p; }
 static inline double __longlong_as_double(long long x) { double r; memcpy(&r, &x, 8); return r; }
+static inline float __uint_as_float(unsigned x) { float r; memcpy(&r, &x, 4); return r; }
+static inline unsigned __float_as_uint(float x) { unsigned r; memcpy(&r, &x, 4); return r; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a * b) >> 32); }
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
@@ -53,6 +64,12 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bit
 }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return (unsigned long long)(((unsigned __int128)a * b) >> 64);
+}
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned order) {
+  const unsigned long long bytes = ((unsigned long long)high << 32) | low;
+  unsigned result = 0;
+  for (int k = 0; k < 4; ++k) result |= (unsigned)(bytes >> (8 * (order >> (4 * k) & 7)) & 255) << (8 * k);
+  return result;
 }
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 template <class T> static inline T atomicAdd(T* at, T value) { T old = *at; *at += value; return old; }
@@ -136,6 +153,23 @@ static void launch(unsigned grid, unsigned threads, bool barriers, const std::fu
   }
 }
 }  // namespace on_host
+
+// The accesses to shared memory that a kernel names with NOTE_SHARED, for a test of banks: block, thread, address and size.
+struct SharedAccess { unsigned block, thread; uint64_t address, size; };
+static std::vector<SharedAccess> shared_accesses;
+static bool shared_noted;
+template <class T> static inline void note_shared(const T* at) {
+  if (shared_noted) shared_accesses.push_back({blockIdx.x, threadIdx.x, (uint64_t)at, sizeof(T)});
+}
+extern "C" void note_shared_accesses(int on) {
+  shared_noted = on;
+  shared_accesses.clear();
+}
+extern "C" const SharedAccess* noted_shared_accesses(size_t* count) {
+  *count = shared_accesses.size();
+  return shared_accesses.data();
+}
+#define NOTE_SHARED(pointer) note_shared(pointer)
 
 static inline void __syncthreads() {
   const size_t me = on_host::running;

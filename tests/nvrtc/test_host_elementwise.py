@@ -220,3 +220,49 @@ def test_what_was_planned_for_equal_shapes_is_planned_once(monkeypatch):
     assert len(asked) == 2
     for array, values in zip(call.inputs[0], found, strict=True):
         np.testing.assert_allclose(values, array.mean(0), rtol=1e-6)
+
+
+ARITHMETIC = ["add", "sub", "mul", "min", "max", "div"]
+
+
+def kernels_of(name, left, right):
+    """The kernels of an operator; its results are compared with those of the CPU."""
+    launches: list[str] = []
+    assert_same(lambda: registry[f"math.{name}"](left, right))
+    on_host(call_of(lambda: registry[f"math.{name}"](left, right)), launches)
+    return {launch.partition("<")[0] for launch in launches}
+
+
+@pytest.mark.parametrize("dtypes", [(a, b) for a in (np.uint8, np.float32) for b in (np.uint8, np.float32)], ids=str)
+@pytest.mark.parametrize("name", [*ARITHMETIC, "eq", "ne", "lt", "le", "gt", "ge"])
+def test_bytes_and_floats(name, dtypes):
+    """A kernel of their own: whole arrays of several rounds and of a rest, single numbers, and one for each channel."""
+    left_type, right_type = np.dtype(dtypes[0]), np.dtype(dtypes[1])
+    images = [numbers(left_type, shape) for shape in [(70, 91, 3), (1, 4, 3), (64, 64, 3)]]
+    others = [numbers(right_type, x.shape, 1, 1) for x in images]
+    known = {"arithmetic.cu:arithmetic_values"}
+    if name in ("eq", "ne", "lt", "le", "gt", "ge") and dtypes == (np.float32, np.uint8):
+        known = {"pointwise.cu:arithmetic"}
+    assert kernels_of(name, images, others) == known
+    channels, single = (
+        [numbers(right_type, (3,), 2, 1) for _ in images],
+        [numbers(right_type, (), 3, 1) for _ in images],
+    )
+    assert kernels_of(name, images, channels) == known
+    assert kernels_of(name, images, [x[None, None] for x in channels]) == known
+    assert kernels_of(name, images, single) == known
+    if right_type == left_type:
+        assert kernels_of(name, single, images) == known
+        assert kernels_of(name, channels, images) == known
+
+
+def test_other_forms_of_bytes_and_floats():
+    """Rows, two operands that both grow, one value a pixel, vectors and NaN."""
+    image = numbers(np.dtype(np.float32), (6, 5, 3))
+    general = {"pointwise.cu:arithmetic"}
+    assert kernels_of("add", [image], [image[:1].copy()]) == general
+    assert kernels_of("add", [image[:, :1].copy()], [image[:1].copy()]) == general
+    assert kernels_of("add", [image], [image[:, :, :1].copy()]) == general
+    assert kernels_of("add", [image[0, 0]], [image[0, 0]]) == {"arithmetic.cu:arithmetic_values"}
+    nan = [np.array([np.nan, 1, 2] * 5000, np.float32)]
+    assert kernels_of("min", nan, [np.array(1, np.float32)]) == {"arithmetic.cu:arithmetic_values"}

@@ -1,6 +1,7 @@
 """The compiled code keeps its numbers in registers, and leaves room for enough threads."""
 
 import pytest
+import sass
 from machine_code import accesses_of, facts_of
 from nvrtc_compiler import ARCHITECTURES, compiled
 
@@ -9,7 +10,8 @@ from pipeflow.kernels import gpu
 # Registers of a thread above which fewer than two blocks of 256 threads fit on a multiprocessor of 65536.
 MOST_REGISTERS = 128
 # Kernels that call functions of their own, or of the library, have a frame for the return; those of loops over data have none.
-WITHOUT_STACK = {"move.cu", "warp.cu", "filter.cu", "crop_mirror_normalize.cu", "resize_tiles.cu", "debayer.cu"}
+WITHOUT_STACK = {"move.cu", "transpose.cu", "arithmetic.cu", "warp.cu", "filter.cu", "debayer.cu"}
+WITHOUT_STACK |= {"crop_mirror_normalize.cu", "resize_tiles.cu"}
 
 # Kernels whose accesses name their memory: registers and instructions that they may have, and the widths of vectors in bytes that
 # their loads and stores must have.
@@ -33,6 +35,17 @@ TUNED = {
         "resize_tiles<unsigned char, unsigned char, 3>": (80, 1400, {"LDG": 4}),
         "resize_normalize<unsigned char, float>": (80, 1500, {"LDG": 4}),
     },
+    "transpose.cu": {
+        "transpose<unsigned char>": (64, 850, {"STG": 4}),
+        "split_pixels<unsigned char>": (48, 600, {"LDG": 4, "STG": 4}),
+        "split_pixels<unsigned int>": (48, 600, {"LDG": 16, "STG": 16}),
+        "join_pixels<unsigned char>": (48, 600, {"LDG": 4, "STG": 4}),
+    },
+    "arithmetic.cu": {
+        "arithmetic_values<float, float, float>": (64, 3200, {"LDG": 16, "STG": 16}),
+        "arithmetic_values<unsigned char, float, float>": (64, 3200, {"LDG": 16, "STG": 16}),
+        "arithmetic_values<unsigned char, unsigned char, unsigned char>": (64, 3200, {"LDG": 16, "STG": 16}),
+    },
     "move.cu": {"move<Three>": (64, 1500, {"STG": 4}), "move_runs<unsigned char>": (64, 1700, {"LDG": 16, "STG": 16})},
     "filter.cu": {"blur<unsigned char, unsigned char>": (64, 2000, {})},
     "warp.cu": {"warp<unsigned char, unsigned char>": (80, 1900, {})},
@@ -43,6 +56,53 @@ TUNED = {
         "sum_span<float, 1, 2>": (64, 1800, {"LDG": 16}),
     },
 }
+
+# The main loop of a kernel: how many values a thread makes in a round, and how many instructions it may need for each.
+ROUNDS = {
+    "transpose.cu": {
+        "transpose<unsigned char>": (16, 6.5),
+        "transpose<unsigned int>": (4, 14),
+        "transpose<Three>": (4, 20),
+        "split_pixels<unsigned char>": (12, 6.7),
+        "split_pixels<unsigned int>": (12, 6.3),
+        "join_pixels<unsigned char>": (12, 6.7),
+    },
+    "arithmetic.cu": {
+        "arithmetic_values<float, float, float>": (12, 3.4),
+        "arithmetic_values<unsigned char, float, float>": (12, 5.5),
+        "arithmetic_values<unsigned char, unsigned char, unsigned char>": (48, 3.7),
+        "arithmetic_values<float, float, bool>": (12, 5.0),
+    },
+    "cast.cu": {
+        "cast_values<unsigned char, float>": (16, 4.5),
+        "cast_values<float, unsigned char>": (16, 6.2),
+        "cast_values<float, __half>": (16, 3.5),
+        "line_values<unsigned char, unsigned char>": (64, 10.2),
+        "line_values<float, float>": (16, 4.0),
+    },
+    "crop_mirror_normalize.cu": {
+        "normalize_pixels<unsigned char, float, 3>": (12, 16),
+        "normalize_pixels<unsigned char, __half, 3>": (12, 18),
+    },
+    "color.cu": {
+        "color_pixels<unsigned char, unsigned char, 3, 3>": (24, 11),
+        "color_pixels<float, float, 3, 3>": (24, 5),
+    },
+    "move.cu": {"move<Three>": (12, 8.5)},
+}
+
+
+@pytest.mark.parametrize("file", ROUNDS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_instructions_for_a_value(compilations, file, architecture):
+    """The loops over values of common types stay short."""
+    names, future = gpu.instances_of(file), compilations.get((file, architecture))
+    code, lowered = compiled(gpu.source(file), file, names, architecture) if future is None else future.result()
+    functions = sass.functions_of(code)
+    for name, (values, most) in ROUNDS[file].items():
+        found = sass.main_round(functions[lowered[names.index(name)]])
+        assert found.stored, name
+        assert found.instructions / values <= most, (name, found)
 
 
 @pytest.mark.parametrize("file", TUNED)

@@ -109,7 +109,12 @@ template <class T, class C> __device__ __forceinline__ T saturated(C value) {
   } else if constexpr (Same<T, __half>::value) {
     return __float2half_rn((float)value);
   } else if constexpr (Number<C>::floating) {
-    if constexpr (sizeof(T) <= 2) {
+    if constexpr (sizeof(T) <= 2 && Same<C, float>::value) {
+      // The device's conversions stop at the limits of 32 bits, and make NaN 0.
+      if constexpr (Limits<T>::is_signed)
+        return (T)max(min(__float2int_rz(value + copysignf(0.5f, value)), (int)Limits<T>::high), (int)Limits<T>::low);
+      else return (T)min(__float2uint_rz(value + 0.5f), (unsigned)Limits<T>::high);
+    } else if constexpr (sizeof(T) <= 2) {
       const C low = (C)Limits<T>::low, high = (C)Limits<T>::high;
       const C rounded = value + with_sign((C)0.5, value);
       return (T)(int)(rounded > low ? (rounded < high ? rounded : high) : (value == value ? low : (C)0));

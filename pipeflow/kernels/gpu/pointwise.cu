@@ -4,16 +4,7 @@
 // long for the others, float for FLOAT16 and FLOAT, double. Integers wrap around when the result is stored.
 // instances: arithmetic<COMPUTED>; functions<COMPUTED>
 #include "operands.cuh"
-
-// The order is that of on_gpu/math.py.
-enum Operation {
-  ADD, SUB, MUL, DIV, MINIMUM, MAXIMUM, CLAMP, NEGATE, KEEP, ABSOLUTE, BIT_AND, BIT_OR, BIT_XOR, BIT_NOT, SHIFT_LEFT, SHIFT_RIGHT,
-  EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
-  // from here on of the second kernel
-  QUOTIENT, REMAINDER, POWER, ARCTANGENT_OF_TWO, SQUARE_ROOT, INVERSE_ROOT, CUBE_ROOT, EXPONENTIAL, LOGARITHM, LOGARITHM_2,
-  LOGARITHM_10, FLOOR, CEILING, SINE, COSINE, TANGENT, ARCSINE, ARCCOSINE, ARCTANGENT, HYPERBOLIC_SINE, HYPERBOLIC_COSINE,
-  HYPERBOLIC_TANGENT, INVERSE_SINH, INVERSE_COSH, INVERSE_TANH,
-};
+#include "operations.cuh"
 
 struct PointwiseRow {
   Operand operands[3];
@@ -27,11 +18,6 @@ struct PointwiseRow {
 template <class C> struct Unsigned { typedef C type; };
 template <> struct Unsigned<int> { typedef unsigned type; };
 template <> struct Unsigned<long long> { typedef word64 type; };
-
-template <class C> __device__ __forceinline__ C smaller(C a, C b) {
-  return a < b || a != a ? a : b;  // NaN wins, as in NumPy
-}
-template <class C> __device__ __forceinline__ C larger(C a, C b) { return a > b || a != a ? a : b; }
 
 // Integers are computed without a sign, where overflow is defined.
 #define WRAPPING(a, symbol, b) ((C)((typename Unsigned<C>::type)(a)symbol(typename Unsigned<C>::type)(b)))

@@ -1,6 +1,11 @@
 // The beginning of every kernel over a ragged batch: the row that a block works on, and its number in the row.
 #pragma once
 
+// The tests without a device define this, to see which banks of shared memory threads use at the same time.
+#ifndef NOTE_SHARED
+#define NOTE_SHARED(pointer)
+#endif
+
 // A pointer to global memory. Rows hold plain addresses: without this, the compiler uses instructions that look up at each access
 // which memory an address belongs to.
 template <class T> __device__ __forceinline__ T* global(T* data) {
@@ -19,7 +24,8 @@ struct Place {
 __device__ __forceinline__ Place place_of_block(const int* __restrict__ first, int count) {
   int low = 0, high = count - 1, block = (int)blockIdx.x;
   // Samples of one size have as many blocks each: then the place follows from the number, and no load waits for another.
-  const int guess = min((int)((float)block * ((float)count / (float)gridDim.x)), high);
+  // The middle of the block: at its begin, the rounded quotient could be that of the row before.
+  const int guess = min((int)(((float)block + 0.5f) * __fdividef((float)count, (float)gridDim.x)), high);
   if (first[guess] <= block && block < first[guess + 1]) return {guess, block - first[guess]};
   while (low < high) {
     int middle = (low + high + 1) >> 1;

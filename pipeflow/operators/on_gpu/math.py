@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeflow.declare import OpDef, Spec, registry
-from pipeflow.device.calls import DeviceCall, View, row_type
-from pipeflow.kernels.gpu import TYPE_CODES
-from pipeflow.operators.math import BOOL, common_type
+from pipeflow.device.calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.kernels.gpu import TYPE_CODES, TYPES
+from pipeflow.operators.math import BOOL, FLOAT, common_type
 from pipeflow.operators.on_gpu.elementwise import blocks_of, computed_in
 
-FLOAT16, INT64, UINT64 = np.dtype(np.float16), np.dtype(np.int64), np.dtype(np.uint64)
+UINT8, FLOAT16 = np.dtype(np.uint8), np.dtype(np.float16)
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 WHOLE, SINGLE, PLANE, GENERAL = range(4)
 OPERAND = row_type(data="u8", outer="i8", inner="i8", type="i4", form="i4")
@@ -43,6 +44,23 @@ LONG = (
 )  # fmt: skip
 OPERATIONS = {name: number for number, name in enumerate((*LIGHT, *LONG))}
 SAME_AS = {"fabs": "abs", "fpow": "pow"}
+
+# What arithmetic.cu computes: the types of two operands and of the result, and the operations.
+_OF_BYTES, _OF_FLOATS = ("add", "sub", "mul", "min", "max"), ("add", "sub", "mul", "min", "max", "div")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+VALUES: dict[tuple[np.dtype, ...], tuple[str, ...]] = {
+    (FLOAT, FLOAT, FLOAT): _OF_FLOATS,
+    (UINT8, FLOAT, FLOAT): _OF_FLOATS,
+    (FLOAT, UINT8, FLOAT): _OF_FLOATS,
+    (UINT8, UINT8, UINT8): _OF_BYTES,
+    (UINT8, UINT8, FLOAT): ("div",),
+    (FLOAT, FLOAT, BOOL): _COMPARISONS,
+    (UINT8, UINT8, BOOL): _COMPARISONS,
+    (UINT8, FLOAT, BOOL): _COMPARISONS,
+}
+VALUES_ROW = row_type(operands="2u8", output="u8", total="i8", periods="2i4", operation="i4")
+CHANNELS = 3  # the longest period
+SHARE = 12288  # elements of a block
 
 
 @functools.lru_cache(maxsize=1024)
@@ -106,6 +124,34 @@ def launch_pointwise(call: DeviceCall, kernel: str, rows: list[tuple], tables: l
     call.launch(kernel, table, blocks_of(call.items))
 
 
+def _period(view: View, output: View) -> int | None:
+    """The number of values of an operand that repeat along the result, 0 if it has as many; None for other forms."""
+    if view.size == output.size:
+        return 0
+    if view.size == 1:
+        return 1
+    *outer, channels = view.shape
+    return CHANNELS if channels == output.shape[-1] == CHANNELS and set(outer) <= {1} else None
+
+
+def launch_values(call: DeviceCall, name: str) -> bool:
+    """Launches the kernel for these types and forms of operands, if arithmetic.cu has one; False if not."""
+    first = call.items[0]
+    types = (*[view.dtype for view in first.inputs], first.output.dtype)
+    if name not in VALUES.get(types, ()):
+        return False
+    rows = []
+    for item in call.items:
+        periods = [_period(view, item.output) for view in item.inputs]
+        if None in periods:
+            return False
+        addresses = [view.address for view in item.inputs]
+        rows.append((addresses, item.output.address, item.output.size, periods, OPERATIONS[name]))
+    kernel = f"arithmetic.cu:arithmetic_values<{', '.join(TYPES[dtype.name] for dtype in types)}>"
+    call.launch(kernel, np.array(rows, VALUES_ROW), [ceil_div(item.output.size, SHARE) for item in call.items])
+    return True
+
+
 def pointwise(call: DeviceCall) -> None:
     """One arithmetic or mathematical operator over a batch."""
     first = call.items[0]
@@ -119,6 +165,8 @@ def pointwise(call: DeviceCall) -> None:
         name = "eq"
     # an operand that turns negative in the common type does so by its sign bit
     codes = [TYPE_CODES[INT64 if view.dtype == UINT64 and common == INT64 else view.dtype] for view in first.inputs]
+    if launch_values(call, name):
+        return
     tables: list[tuple[int, list[int]]] = []
     rows = [
         pointwise_row(OPERATIONS[name], item.inputs, codes, item.output, meet == FLOAT16, tables) for item in call.items

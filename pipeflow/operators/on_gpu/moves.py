@@ -6,6 +6,7 @@ bytes are next to one another on both, they are moved as runs, sixteen bytes a t
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from pipeflow.device import tables
 from pipeflow.device.calls import DeviceCall, Launcher, View, ceil_div, row_type
 from pipeflow.device.tables import ArrayColumn
 from pipeflow.kernels.gpu import WORDS
+from pipeflow.operators.on_gpu.transposes import transpose_of
 
 AXES = 6
 MOVE_ROW = row_type(
@@ -159,7 +161,7 @@ def move(call: DeviceCall, boxes: Iterable[Box], itemsize: int) -> None:
             rows.setdefault(kernel, []).append(row)
             blocks.setdefault(kernel, []).append(count)
     for kernel, several in rows.items():
-        call.launch(f"move.cu:{kernel}", np.array(several, MOVE_ROW), blocks[kernel])
+        call.launch(kernel, np.array(several, MOVE_ROW), blocks[kernel])
 
 
 def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
@@ -185,34 +187,47 @@ def form_of(
     if run >= SHORTEST_RUN or (run and len(axes) == 1):
         cells = (run + 2 * CELL - 2) // CELL
         counted = [(cells, 0, 0), *axes[-2::-1]]
-        kernel, unit, per_block = f"move_runs<{WORDS[1]}>", 1, 1024
-    else:
-        run, unit, per_block = 0, itemsize, 2048
-        kernel = f"move<{WORDS[itemsize]}>"
-        if itemsize == 1 and axes[-1] == (PIXEL, 1, 1) and _whole_pixels(axes[:-1]):
-            axes, unit, kernel = axes[:-1], PIXEL, "move<Three>"
-        counted = axes[::-1]
+        row, total = _fields(counted, 1, run)
+        return f"move.cu:move_runs<{WORDS[1]}>", row, ceil_div(total, 1024)
+    unit, name = itemsize, WORDS[itemsize]
+    if itemsize == 1 and axes[-1] == (PIXEL, 1, 1) and _whole_pixels(axes[:-1]):
+        axes, unit, name = axes[:-1], PIXEL, "Three"
+    crossed = transpose_of(axes, unit, name)
+    if crossed is not None:
+        row, _ = _fields(crossed.axes, unit, 0, crossed.blocks)
+        outer = prod(extent for extent, _, _ in crossed.axes[2:])
+        return f"transpose.cu:{crossed.kernel}", row, prod(crossed.blocks) * outer
+    row, total = _fields(axes[::-1], unit, 0)
+    return f"move.cu:move<{name}>", row, ceil_div(total, 2048)
+
+
+def _fields(
+    counted: Sequence[tuple[int, int, int]], unit: int, run: int, blocks: tuple[int, ...] = ()
+) -> tuple[tuple[Any, ...], int]:
+    """The fields of a row after the addresses, for axes, innermost first; and its number of elements.
+
+    The dividers of the first axes are those of ``blocks`` instead of their extents.
+    """
     if len(counted) > AXES:
         raise ValueError(
             f"the GPU moves data of at most {AXES} axes that do not follow one another, got {len(counted)}"
         )
-    total = 1
-    for extent, _, _ in counted:
-        total *= extent
+    extents = tuple(extent for extent, _, _ in counted)
+    total = prod(extents)
     spare = (0,) * (AXES - len(counted))
     ones = (1,) * (AXES - len(counted))
-    dividers = [divider(extent) for extent, _, _ in counted]
+    by = [divider(extent) for extent in (*blocks, *extents[len(blocks) :])]
     row = (
         total,
         run,
         len(counted),
-        tuple(extent for extent, _, _ in counted) + ones,
-        tuple(multiplier for multiplier, _ in dividers) + ones,
-        tuple(shift for _, shift in dividers) + spare,
+        extents + ones,
+        tuple(multiplier for multiplier, _ in by) + ones,
+        tuple(shift for _, shift in by) + spare,
         tuple(source // unit for _, source, _ in counted) + spare,
         tuple(target // unit for _, _, target in counted) + spare,
     )
-    return kernel, row, ceil_div(total, per_block)
+    return row, total
 
 
 def dividers(extents: np.ndarray) -> np.ndarray:
