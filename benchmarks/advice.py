@@ -34,7 +34,7 @@ from pipeflow.advice import predicted
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
 
-MEASURED = 0.5  # seconds of a run that predicts
+MEASURED = 0.9  # seconds of a run that predicts; a probe of the interpreter takes the first 0.4
 TURN = 0.22  # seconds of a turn
 ROUNDS = 3
 TUNING = 2.0  # seconds that automatic settings have at most, and 200 batches

@@ -25,8 +25,8 @@ STEP_CLOCK_MIN_SECONDS = (
 )
 PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter changes hands every 5 ms
 PROBE_MOST_SECONDS = 100e-3  # the longest one
-PROBED_SECONDS = 0.5  # of all measurements of a step
-PROBE_SHARE = 0.2  # of the time: a probe needs a processor, and must not slow down what is measured
+PROBED_SECONDS = 0.06  # of all measurements of a step
+PROBING_SECONDS = 0.4  # after that a probe needs no processor any more, and the measurement of the times begins again
 RECENT = 16  # the minimum of ready batches is taken over so many batches
 KEPT_TASKS = 1024  # of a stage: the work of each task is kept, to simulate a run
 LEAST_OTHERS = 0.05  # processors; the system counts in steps of 10 ms
@@ -111,24 +111,30 @@ class GilProbe:
     def __init__(self) -> None:
         self._go = threading.Semaphore(0)
         self._on: Clock | None = None
-        self._begun = self._next = 0.0
+        self._begun = 0.0
         self._closed = False
+        self._first = timing.wall()
         self._thread = threading.Thread(target=self._serve, name="pipeflow-probe", daemon=True)
         self._thread.start()
 
     def begin(self, clock: Clock) -> None:
         """A call of the step begins. So does a measurement, unless one runs or this step has been measured for long enough."""
         if self._on is None and clock.probed < PROBED_SECONDS and not self._closed:
-            now = timing.wall()
-            if now >= self._next:
-                self._begun = now
-                self._on = clock
-                self._go.release()
+            self._begun = timing.wall()
+            self._on = clock
+            self._go.release()
 
     def end(self, clock: Clock) -> None:
         """A call of the step is over. The measurement ends with it if it was long enough."""
         if self._on is clock and timing.wall() - self._begun >= PROBE_SECONDS:
             self._on = None
+
+    @property
+    def over(self) -> bool:
+        """True if it has measured for long enough: it starts no other measurement then."""
+        if self._on is None and timing.wall() - self._first >= PROBING_SECONDS:
+            self._closed = True
+        return self._closed and self._on is None
 
     def close(self) -> None:
         """Ends the thread."""
@@ -159,7 +165,6 @@ class GilProbe:
         waited = seconds - (timing.processor() - own) - (queued_seconds([self._thread]) - queued)
         clock.probed += seconds
         clock.waited += max(0.0, waited)
-        self._next = begun + seconds / PROBE_SHARE
 
 
 def queued_seconds(threads: Sequence[threading.Thread]) -> float:
@@ -216,6 +221,7 @@ class Measures:
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
         self._used: tuple[int, float] | None = None  # a thread, and its processor time when it got a batch
         self._others = seconds_of_others()
+        self._process = timing.process()
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
     def delivered(self, asked: float, ready: int, samples: int, used: float = 0.0) -> None:
@@ -270,6 +276,7 @@ class Measures:
             tuple(stages),
             tuple(self._loops),
             self._processors_of_others(elapsed, steps),
+            timing.process() - self._process,
         )
 
     def _processors_of_others(self, elapsed: float, steps: Sequence[StepFigures]) -> float:
@@ -333,7 +340,7 @@ def _figures(
         clock.seconds,
         clock.busy,
         None if kept is None else min(clock.busy, kept),
-        step.user_code,
+        step.user_code or function is not None,
         _ways(step, constants),
         step.hint,
         tuple(largest),

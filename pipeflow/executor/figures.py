@@ -70,6 +70,7 @@ class Statistics:
     stages: tuple[StageFigures, ...] = ()
     loops: tuple[tuple[float, float], ...] = ()  # the loop's own time from batch to batch: seconds, and on a processor
     others: float = 0.0  # processors that other programs had, on average
+    used: float = 0.0  # processor seconds of this process
 
     @property
     def work(self) -> float:

@@ -14,6 +14,8 @@ from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
 
+ENOUGH_BATCHES = 8  # after a probe
+
 
 class Measuring:
     """The clocks of one executor, and the sizes that its operators have made."""
@@ -21,12 +23,22 @@ class Measuring:
     def __init__(self, plan: Plan, stages: Sequence[StageRunner], settings: Settings) -> None:
         self.plan, self.stages, self.settings = plan, stages, settings
         self.measures = Measures(plan)
+        self._probed = False  # the probe is over
+        self._disturbed: Statistics | None = None  # the figures until then
         self._warm = False  # the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
     def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> None:
-        """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch."""
-        if self._warm:
+        """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch.
+
+        A probe disturbs what is measured, so measuring begins again after it.
+        """
+        probe = self.measures.probe
+        if self._warm and probe is not None and not self._probed and probe.over:
+            self._disturbed = self.figures(threads)
+            self._probed = True
+            self._begin(threads, probed=True)
+        elif self._warm:
             self.measures.delivered(asked, ready, samples, used)
         else:
             self._begin(threads)
@@ -38,25 +50,31 @@ class Measuring:
             probed = [item for item in part if item.step.user_code] or part[:1]
             for item in part:
                 item.probe = self.measures.probe if item in probed else None
+        self._probed, self._disturbed = False, None
         for stage in self.stages:
             stage.measure(on)
         if on:
             self._begin(threads)
         return probe
 
-    def _begin(self, threads: Sequence[Thread]) -> None:
+    def _begin(self, threads: Sequence[Thread], probed: bool = False) -> None:
         self._warm = True
         self.measures.begin(threads)
         for part in self._parts():
             for item in part:
+                kept = item.clock.probed, item.clock.waited
                 item.reset_clock()
+                if probed:
+                    item.clock.probed, item.clock.waited = kept
 
     def _parts(self) -> list[Sequence[BoundStep]]:
         """For every stage the steps that have clocks."""
         return [stage.steps for stage in self.stages]
 
     def figures(self, threads: Sequence[Thread]) -> Statistics:
-        """The times since measuring began."""
+        """The times since measuring began; those with a probe, until there are enough others."""
+        if self._disturbed is not None and self.measures.batches < ENOUGH_BATCHES:
+            return self._disturbed
         return self.measures.statistics(self._parts(), self.settings, threads)
 
     def of_operators(self, threads: Sequence[Thread]) -> dict[str, Any]:

@@ -356,6 +356,11 @@ class Model:
         self._waits = [1.0] * len(run.steps)
         self._known: dict[object, Prediction] = {}
         self.factor = 1.0
+        self._overhead = 0.0  # processor seconds of this process for a batch, outside of all steps and the loop
+        if run.used and not run.synchronous:
+            inside = sum(step.busy for step in run.steps if step.role != "processes")
+            loops = sum(busy for _, busy in run.loops) / max(1, len(run.loops))
+            self._overhead = max(0.0, run.per_batch(run.used - inside) - loops)
         self._fit()
 
     def predict(self, changes: Changes = Changes()) -> Prediction:
@@ -381,7 +386,7 @@ class Model:
 
     def _least(self, scene: Scene) -> float:
         """No batch takes less than its processor time on all processors."""
-        busy = sum(part.mean[1] for part in scene.parts) + scene.loop.busy
+        busy = sum(part.mean[1] for part in scene.parts) + scene.loop.busy + self._overhead
         return max(busy / max(self.run.processors, 1), 1e-9)
 
     def _fit(self) -> None:

@@ -34,6 +34,7 @@ class Simulation:
         monkeypatch.setattr(timing, "processor", lambda: self._computed[threading.get_ident()])
         monkeypatch.setattr(clocks, "queued_seconds", lambda threads: 0.0)
         monkeypatch.setattr(clocks, "seconds_of_others", lambda: None)
+        monkeypatch.setattr(timing, "process", lambda: 0.0)
         monkeypatch.setattr(clocks, "available_cpus", lambda: processors)
 
     def sleep(self, seconds):
@@ -134,6 +135,7 @@ class Witness:
 
     def __init__(self, simulation):
         self._simulation, self._begun = simulation, {}
+        self.over = False
 
     def begin(self, clock):
         self._begun.setdefault(clock, (self._simulation.now, self._simulation.held()))

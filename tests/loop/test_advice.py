@@ -508,7 +508,7 @@ class Script:
 def probed(monkeypatch, **readings):
     """The clock of a step after one measurement of a probe with these readings."""
     clock, probe = clocks.Clock(), clocks.GilProbe.__new__(clocks.GilProbe)
-    probe._on, probe._closed, probe._thread, probe._next = clock, False, None, 0.0
+    probe._on, probe._closed, probe._thread = clock, False, None
     Script(monkeypatch, **readings)
     probe._measure(clock)
     return clock
@@ -529,9 +529,9 @@ def test_a_probe_that_does_not_wait(monkeypatch):
 
 
 def test_a_measurement_is_long_enough_and_each_step_has_a_budget(monkeypatch):
-    """It ends with a call after 20 ms at least, is for one step at a time, and 0.5 s a step are enough."""
+    """It ends with a call after 20 ms at least, is for one step at a time, and 60 ms a step are enough."""
     probe = clocks.GilProbe.__new__(clocks.GilProbe)
-    probe._on, probe._closed, probe._go, probe._next = None, False, threading.Semaphore(0), 0.0
+    probe._on, probe._closed, probe._go, probe._first = None, False, threading.Semaphore(0), 1.0
     one, other = clocks.Clock(), clocks.Clock()
     Script(monkeypatch, wall=[1.0, 1.01, 1.02, 1.03], processor=[0.0])
     probe.begin(one)
@@ -543,11 +543,27 @@ def test_a_measurement_is_long_enough_and_each_step_has_a_budget(monkeypatch):
     assert probe._on is one
     probe.end(one)  # after 20 ms
     assert probe._on is None
-    one.probed = 0.5
+    one.probed = 0.06
     probe.begin(one)
     assert probe._on is None
     probe.begin(other)
     assert probe._on is other
+
+
+def test_a_probe_is_over_after_a_while_and_between_measurements(monkeypatch):
+    """After 0.4 s, but not before the end of a measurement; it starts no other one."""
+    probe, clock = clocks.GilProbe.__new__(clocks.GilProbe), clocks.Clock()
+    probe._on, probe._closed, probe._go, probe._first = None, False, threading.Semaphore(0), 1.0
+    now = [1.3]
+    monkeypatch.setattr(timing, "wall", lambda: now[0])
+    assert not probe.over
+    probe.begin(clock)
+    now[0] = 1.41
+    assert not probe.over
+    probe.end(clock)
+    assert probe.over
+    probe.begin(clock)
+    assert probe._on is None
 
 
 @pytest.mark.slow
@@ -619,3 +635,23 @@ def test_the_time_in_the_queue_is_the_second_number_of_linux(monkeypatch):
     monkeypatch.setattr(clocks.system, "lines_of", lines.get)
     threads = [types.SimpleNamespace(native_id=number) for number in (7, 8)]
     assert clocks.queued_seconds(threads) == 2.5
+
+
+def test_the_figures_begin_after_the_probe(simulation, measured, spin):
+    """It disturbs the times. Its figures are used only until eight batches were made without it."""
+    pipe = measured(spin, batches=2)
+    with pipe.measure():
+        for _ in range(5):
+            pipe.run()
+        probe = pipe._executor.measures.probe
+        kept = of(pipe, spin).kept
+        probe.over = True
+        for _ in range(8):
+            pipe.run()
+        assert pipe._executor.figures().batches == 5  # the batch that ends the probe, and seven since
+        pipe.run()
+        assert pipe._executor.figures().batches == 8
+    found = of(pipe, spin)
+    assert kept > 0
+    assert found.kept / found.busy == pytest.approx(1)
+    assert pipe.statistics().seconds == pytest.approx(8 * 0.02)
