@@ -25,12 +25,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Files with thousands of cases of the same laws -> how many of them share one place in the normal run. The others are marked
-# slow: `pytest -m "slow or not slow" FILE` runs all.
+# Files, or tests of files, with thousands of cases of the same laws -> how many of them share one place in the normal run. The
+# others are marked slow: `pytest -m "slow or not slow" FILE` runs all.
 SAMPLED = {
     "test_every_operator.py": 16,
     "test_every_reader.py": 3,
-    "test_checkpoints.py": 4,
+    "test_checkpoints.py::test_resume_at_every_step_of_two_epochs": 4,
+    "test_checkpoints.py::test_resume_with_worker_processes": 4,
+    "test_checkpoints.py::test_every_value_of_a_state_may_be_damaged": 4,
     "test_impossible_numbers.py": 3,
     "test_arithmetic.py": 2,
     "test_order.py": 2,
@@ -78,11 +80,9 @@ def pytest_collection_modifyitems(config, items):
 
     reason = None if not any(item.get_closest_marker("gpu") for item in items) else gpu_missing()
     for item in items:
-        if (
-            item.path.name in SAMPLED
-            and hasattr(item, "callspec")
-            and zlib.crc32(item.nodeid.encode()) % SAMPLED[item.path.name]
-        ):
+        name = item.path.name
+        places = SAMPLED.get(name) or SAMPLED.get(f"{name}::{getattr(item, 'originalname', '')}")
+        if places and hasattr(item, "callspec") and zlib.crc32(item.nodeid.encode()) % places:
             item.add_marker(pytest.mark.slow)
         if "librosa" in item.name:  # it compiles for the better part of a minute when it is first used
             item.add_marker(pytest.mark.slow)

@@ -6,6 +6,7 @@ a table with their reason, never in the tests.
 
 import ast
 import dataclasses
+import itertools
 import pickle
 import sys
 import zlib
@@ -24,13 +25,29 @@ pytestmark = pytest.mark.usefixtures("elsewhere")
 OPERATORS = [op for op in public() if not op.nodes_only]  # those have no call on arrays
 EXAMPLES = [(op, text) for op in OPERATORS if op.factory is None for text in examples(op)]
 # Operator -> why the tests in pipelines, which run batches of two, leave it out.
-NOT_IN_PIPELINES = {"permute_batch": "its example names the samples of a batch of one"}
+NOT_IN_PIPELINES = {
+    "permute_batch": "its example names the samples of a batch of one",
+    "filter": "in a pipeline data without a layout has no channels",
+    "cache": "it finds samples again by their numbers, which only readers give",
+}
 # Operator -> why it has no place in a branch.
 NOT_IN_BRANCHES = {"batch_permutation": "the numbers are those of the samples of a whole batch"}
 NAMES = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 
 # Operators that take the types that their call declares, so that other inputs of the same call are refused.
 TYPED_BY_THE_CALL = ("numba_function", "experimental.numba_function")
+# Operator -> why the same numbers of another type give another result.
+NOT_BY_VALUE = {
+    **dict.fromkeys(TYPED_BY_THE_CALL, "the type of its input is declared"),
+    **dict.fromkeys(
+        ("audio_resample", "experimental.audio_resample"), "the range of an integer type is that of the sound"
+    ),
+    "reinterpret": "it reads the bytes",
+    "segmentation.select_masks": "the numbers are those of polygons",
+    **dict.fromkeys(
+        ("reductions.rms", "reductions.mean_square"), "squares of large integers of 64 bits do not fit into these"
+    ),
+}
 CASTS = ("cast", "cast_like")  # a complex number does not become a real one
 
 
@@ -55,6 +72,13 @@ IN_PIPELINES = [(op, text) for op, text in EXAMPLES if op.name not in NOT_IN_PIP
 every_operator = pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 every_example = marked(EXAMPLES)
 every_array_with_axes = marked([(op, text) for op, text in EXAMPLES if np.ndim(first_input(text))])
+every_value = marked(  # the numbers that others draw depend on the range of the type
+    [
+        (op, text)
+        for op, text in EXAMPLES
+        if np.ndim(first_input(text)) and not op.random and op.name not in NOT_BY_VALUE
+    ]
+)
 every_draw = marked([(op, text) for op, text in EXAMPLES if draws(op) and op.base_traits.granularity == "sample"])
 every_sample = marked(
     [
@@ -67,6 +91,9 @@ every_elementwise = marked([(op, text) for op, text in EXAMPLES if op.elementwis
 every_pipeline = marked(IN_PIPELINES)
 every_pipeline_of_samples = marked([(op, t) for op, t in IN_PIPELINES if op.base_traits.granularity == "sample"])
 every_fed_pipeline = marked([(op, text) for op, text in IN_PIPELINES if first_input(text) is not None])
+every_fed_pipeline_of_samples = marked(
+    [(op, t) for op, t in IN_PIPELINES if op.base_traits.granularity == "sample" and first_input(t) is not None]
+)
 every_branch = marked([(op, text) for op, text in IN_PIPELINES if op.name not in NOT_IN_BRANCHES])
 
 
@@ -397,6 +424,24 @@ def test_the_size_of_the_batches_changes_nothing(op, text):
         all_same(joined, whole)
 
 
+@every_fed_pipeline_of_samples
+@pytest.mark.parametrize(
+    "sizes", [(5, 1), *(pytest.param(x, marks=pytest.mark.slow) for x in [(1, 5), (4, 2)])], ids=str
+)
+def test_short_batches_change_nothing(op, text, sizes):
+    """Six samples are the same in a full batch and one that has a single sample, and wherever the short one comes."""
+
+    def parts(name):
+        following = itertools.chain(sizes, itertools.repeat(1))
+        return fn.external_source(lambda: [example_data.arrays()[name]] * next(following), name=name)
+
+    pipe = built(lambda: made(text, {name: parts(name) for name in used(text)}), batch_size=max(sizes))
+    found = [delivered(pipe.run()) for _ in sizes]
+    assert [{len(samples) for samples in part} for part in found] == [{size} for size in sizes]
+    whole = run_in_pipeline(text, batch_size=6)
+    all_same([[sample for part in found for sample in part[output]] for output in range(len(whole))], whole)
+
+
 @every_fed_pipeline
 def test_constants_are_inputs_like_any_other(op, text):
     """An array that is part of the graph gives what the same array from a source gives."""
@@ -408,7 +453,7 @@ def test_constants_are_inputs_like_any_other(op, text):
 @every_branch
 @pytest.mark.parametrize(
     "flags",
-    [(True, False), *(pytest.param(x, marks=pytest.mark.slow) for x in [(False, False), (False, True), (True, True)])],
+    [(True, False), (False, False), *(pytest.param(x, marks=pytest.mark.slow) for x in [(False, True), (True, True)])],
     ids=str,
 )
 def test_in_a_branch_it_sees_its_own_samples_only(op, text, flags):
@@ -452,6 +497,32 @@ def test_every_type_works_as_declared_or_is_refused(op, text, dtype):
     else:
         with pytest.raises((TypeError, RuntimeError), match=f"{dtype}"):
             outputs_of(call, inputs)
+
+
+@pytest.mark.parametrize(
+    ("unsigned", "other"),
+    [
+        (np.uint8, np.float32),
+        *(pytest.param(*x, marks=pytest.mark.slow) for x in [(np.uint16, np.int64), (np.uint32, np.int64)]),
+    ],
+)
+@every_value
+def test_unsigned_numbers_are_never_negative(op, text, unsigned, other):
+    """Numbers up to the largest of an unsigned type give what the same numbers of another type give.
+
+    Results are limited to the type of the output, and whole numbers may differ by one where a half is rounded.
+    """
+    if not {np.dtype(unsigned), np.dtype(other)} <= {*op.dtypes}:
+        return  # it is refused by name, as another test checks
+    call = call_of(op, text)
+    numbers = np.random.default_rng(3).integers(0, np.iinfo(unsigned).max, np.shape(call.inputs[0]), endpoint=True)
+    found = outputs_of(call, with_first(call, numbers.astype(unsigned)))
+    expected = outputs_of(call, with_first(call, numbers.astype(other)))
+    for one, same_numbers in zip(found, expected, strict=True):
+        limited = types.saturate(same_numbers, one.dtype)
+        assert one.shape == limited.shape
+        within = 1e-3 if one.dtype.kind == "f" else 1
+        np.testing.assert_allclose(one.astype(float), limited.astype(float), rtol=1e-5, atol=within)
 
 
 @every_array_with_axes
