@@ -49,6 +49,11 @@ def _subframe(bits, values, depth, kind):
         bits.put(2, 8)
         for value in values:
             bits.put(value, depth)
+    elif kind == "endless":  # after two values a code of zeros alone, which no bit ends
+        bits.put(10 << 1, 8)
+        for value in values[:2]:
+            bits.put(value, depth)
+        bits.put(0, 10)
     else:
         bits.put(10 << 1, 8)
         for value in values[:2]:

@@ -109,6 +109,17 @@ def test_cut_files_that_libsndfile_does_not_read_are_errors(depth, stated):
         fn.decoders.audio(changed)
 
 
+def test_a_code_without_an_end_is_damage_whatever_the_checksum():
+    """The first value is chosen so that the checksum is 0: from the code to the end of the file there are only zeros."""
+    values = np.zeros((16, 1), int)
+    values[0] = -23136
+    file = flac(values, 16, kind="endless")
+    assert file[-2:].tolist() == [0, 0]
+    assert decode(file) is None
+    with pytest.raises(ValueError, match="flac"):
+        fn.decoders.audio(file)
+
+
 def test_each_frame_is_accepted_with_its_checksum_only():
     """A changed bit anywhere in the frames is noticed: the answer is None, never other sound."""
     data = encoded(np.random.default_rng(3).normal(size=3000) * 0.1)

@@ -229,6 +229,7 @@ def test_images_larger_than_max_pixels_are_refused_before_decoding():
         (JPEG["jpeg"][:-400], "truncated JPEG of 53 x 37 pixels"),
         (LOSSLESS["png rgb"][0][:20], "truncated PNG file"),
         (LOSSLESS["png rgb"][0][:-60], "truncated PNG file: a chunk IDAT states 102 bytes, 58 are left"),
+        (LOSSLESS["png rgb"][0][:-118], "truncated PNG file: a chunk IDAT states 102 bytes, 0 are left"),
         (LOSSLESS["bmp rgb"][0][:-1], "truncated BMP file: 53 x 37 pixels need at least 5974 bytes, there are 5973"),
         (LOSSLESS["ppm"][0][:-1], "truncated PNM file"),
         (LOSSLESS["webp"][0][:-9], "truncated WebP file"),

@@ -1,14 +1,18 @@
 """What GPU forms plan for a sample, worked out by hand: axes, taps, codes of types. No kernel runs."""
 
+import io
+
 import numpy as np
 import pytest
 from helpers import calls_of
+from PIL import Image
 from test_tables import Recorder
 
 from pipeflow import math, types
 from pipeflow.declare import Args
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.kernels.gpu import TYPE_CODES
+from pipeflow.operators.on_gpu import decoders
 from pipeflow.operators.on_gpu.reductions import Reduction
 from pipeflow.operators.on_gpu.resize import tap_counts
 from pipeflow.operators.sampling import Axis, axes_row
@@ -83,3 +87,28 @@ def operand_types(*dtypes):
 def test_operands_are_read_by_their_own_types(first, second, read):
     """Only uint64 that meets a signed type is read as another type."""
     assert operand_types(first, second) == [TYPE_CODES[np.dtype(kind)] for kind in read]
+
+
+@pytest.mark.parametrize(
+    ("window", "alone"),
+    [
+        ((0, 0, 6, 8), True),
+        ((1, 2, 5, 6), True),  # up to the last row and column
+        ((5, 7, 1, 1), True),
+        ((-1, 0, 3, 3), False),
+        ((0, -1, 3, 3), False),
+        ((1, 0, 6, 8), False),
+        ((0, 1, 6, 8), False),
+        ((0, 0, 7, 8), False),
+        ((0, 0, 6, 9), False),
+        ((0, 0, 0, 8), False),
+        ((0, 0, 6, 0), False),
+    ],
+)
+def test_only_windows_inside_an_image_are_decoded_on_the_gpu(window, alone):
+    """One that leaves the image by any side is decoded on the CPU, as is one without pixels."""
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((6, 8, 3), np.uint8)).save(file, "JPEG")
+    reason, found = decoders._part(np.frombuffer(file.getvalue(), np.uint8), "RGB", True, lambda height, width: window)
+    assert found == window
+    assert reason == ("" if alone else decoders.OUTSIDE)

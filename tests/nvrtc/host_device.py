@@ -51,7 +51,7 @@ def library(file: str) -> ctypes.CDLL:
     # the type of a kernel's rows, from its first parameter
     lines.insert(1, "template <class R> R row_of(void (*)(const R*, const int*, int));")
     text = "\n".join(lines) + "\n"
-    sources = sorted([*gpu.FOLDER.glob("*.cu*"), *HERE.glob("*.h")])
+    sources = sorted([gpu.FOLDER / file, *gpu.FOLDER.glob("*.cuh"), *HERE.glob("*.h")])
     digest = hashlib.sha256(
         "".join([text, *FLAGS, *SANITIZED, *[path.read_text() for path in sources]]).encode()
     ).hexdigest()

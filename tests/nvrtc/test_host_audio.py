@@ -58,6 +58,16 @@ def test_nonsilent_region(dtype):
         assert_same(lambda options=options: fn.nonsilent_region(data, **options))
 
 
+def test_the_loudest_sample_is_found_by_any_thread():
+    """It decides what counts as silence, wherever it is in a tile, and the first and last sample that count too."""
+    signals = []
+    for place in (0, 1, 84, 85, 127, 128, 170, 171, 200, 254, 255, 256 + 171, 2048 + 200, 2999):
+        signal = np.full(3000, 0.1, np.float32)
+        signal[place] = 1.0
+        signals.append(signal)
+    assert_same(lambda: fn.nonsilent_region(signals, window_length=1, cutoff_db=-10.0))
+
+
 def test_no_sound_is_found_from_a_nan_on():
     """The CPU refuses such a signal; a kernel cannot."""
     signal = np.ones(5000, np.float32)

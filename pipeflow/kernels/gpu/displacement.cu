@@ -123,11 +123,6 @@ __device__ __forceinline__ void look_up_pixels(const PlacesRow& row, int block, 
     unsigned j = n;
     const unsigned i = divide(j, row.columns);
     const long long first = (long long)n * row.channels;
-    if (row.interpolation == NEAREST) {
-      const long long at = nearest_pixel(row, m, i, j);
-      for (int c = 0; c < row.channels; ++c) store(first + c, at < 0 ? fill[c] : load(at + c));
-      continue;
-    }
     const Where at = place_of_pixel(row, m, i, j);
     const double left = floor(at.x), top = floor(at.y);
     const int p = (int)left, q = (int)top;
