@@ -43,7 +43,8 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
 
     def dump(kind: type) -> bytes:
         file = io.BytesIO()
-        pickler = type("Pickler", (kind,), {"persistent_id": staticmethod(hole)})(file, pickle.HIGHEST_PROTOCOL)
+        pickler = _with_holes(kind)(file, pickle.HIGHEST_PROTOCOL)
+        pickler.hole = hole
         pickler.dump(value)
         return file.getvalue()
 
@@ -58,11 +59,27 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
 
 def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:
     """The value that `dumps_with_holes` pickled in this program or a worker; `fill` returns objects for the holes."""
+    unpickler = _Filling(io.BytesIO(data))
+    unpickler.fill = fill
+    return unpickler.load()
 
-    class Unpickler(pickle.Unpickler):  # Python 3.13 takes the method only from a class
-        persistent_load = staticmethod(fill)
 
-    return Unpickler(io.BytesIO(data)).load()
+# One class for all calls: a class is part of a reference cycle, so one for each call would keep `hole` and `fill`, with the arrays
+# they know, until the next collection of garbage.
+
+
+@functools.cache
+def _with_holes(kind: type) -> Any:
+    """A pickler with holes."""
+    return type("Pickler", (kind,), {"persistent_id": lambda self, value: self.hole(value)})
+
+
+class _Filling(pickle.Unpickler):
+    fill: Callable[[Any], Any]
+
+    def persistent_load(self, hole: Any) -> Any:
+        """The object for a hole. Python 3.13 takes this method only from a class."""
+        return self.fill(hole)
 
 
 def dumps_function(function: Callable[..., Any]) -> bytes:
