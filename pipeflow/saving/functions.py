@@ -64,8 +64,8 @@ def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:
     return unpickler.load()
 
 
-# One class for all calls: a class is part of a reference cycle, so one for each call would keep `hole` and `fill`, with the arrays
-# they know, until the next collection of garbage.
+# One class for all calls: a class is part of a reference cycle, so one for each call would keep `hole` and `fill`, with the
+# arrays they know, until the next collection of garbage.
 
 
 @functools.cache

@@ -1,12 +1,14 @@
 """Pipelines with Python functions are saved and loaded; what cannot travel is named."""
 
 import functools
+import gc
 import os
 import pickle
 import subprocess
 import sys
 import threading
 import types
+import weakref
 from pathlib import Path
 
 import cloudpickle
@@ -208,3 +210,19 @@ def test_without_cloudpickle_the_error_is_that_of_pickle(monkeypatch):
     monkeypatch.setattr(functions, "cloudpickle", None)
     with pytest.raises((AttributeError, pickle.PicklingError), match="<lambda>"):
         functions.dumps_with_holes(lambda: 1, lambda _: None)
+
+
+def test_holes_keep_nothing_alive():
+    """What the functions for the holes know is free when the value is, not at the next collection of garbage."""
+    gc.collect()
+    gc.disable()
+    try:
+        known = [type("Known", (), {})() for _ in range(2)]
+        alive = [weakref.ref(one) for one in known]
+        written = functools.partial(lambda known, part: known and (1 if part == "hole" else None), known[0])
+        read = functools.partial(lambda known, hole: known and [hole], known[1])
+        assert functions.loads_with_holes(functions.dumps_with_holes({"a": "hole"}, written), read) == {"a": [1]}
+        del known, written, read
+        assert [one() for one in alive] == [None, None]
+    finally:
+        gc.enable()

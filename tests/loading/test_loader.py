@@ -1,9 +1,11 @@
 """`pipeflow.loader`: batches with the structure of the items, orders, shards, exact resume, workers, and its errors."""
 
+import gc
 import itertools
 import json
 import multiprocessing
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from pipeflow.errors import InvalidState, WorkerDied, WrongShape
 from pipeflow.loading import parcels, walks, work
 from pipeflow.loading.collate import NumpyLoading
 from pipeflow.loading.light import TensorsLater
+from pipeflow.system import resource
 
 Pair = namedtuple("Pair", "left right")
 
@@ -385,6 +388,39 @@ def test_batches_of_processes():
         results.append(seen)
     assert results[0] == results[1]
     assert len({draw[0] for _, draws in results[0] for draw in draws}) == 3 * 3 + 2
+
+
+def large(index):
+    """An array of a quarter of a megabyte, which the heap of a process does not keep by itself."""
+    return np.full((256, 256), index, np.float32)
+
+
+def new_pages(_):
+    """How many pages this process has been given so far; 0 on a system that does not say."""
+    return np.int64(resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0)
+
+
+def test_shared_memory_is_used_again_without_a_collection_of_garbage():
+    """Twenty batches come in as many blocks as are read ahead, although no garbage is collected."""
+    made = loader(Rows(80, large), 4, num_workers=1)
+    gc.collect()
+    gc.disable()
+    try:
+        for batch in made:
+            assert batch.shape == (4, 256, 256)
+            blocks = made._pass()._carrier._pool.statistics()["output_segments"]
+            del batch
+    finally:
+        gc.enable()
+    assert blocks <= 6
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no such limit")
+def test_a_worker_keeps_the_memory_of_its_items():
+    """Four megabytes of items in each batch: later ones need few new pages of the system, not a thousand each."""
+    made = loader(Rows(16 * 12, lambda index: (large(index), new_pages(index))), 16, num_workers=1)
+    pages = [int(counts[0]) for _, counts in made]
+    assert pages[-1] - pages[3] < 8 * 600
 
 
 class Shards:

@@ -55,6 +55,7 @@ IDLE, LOADING = -1, -2  # on the status page in place of a ticket
 STATUS_SIZE = mmap.PAGESIZE
 SLOT = 3  # on the status page: the number of the worker in its pool
 INSIDE = "PIPEFLOW_INSIDE_WORKER"  # set in workers, to that number: one that started workers could do so without end
+KEPT = 16 << 20  # bytes that a worker keeps of the memory that its functions have freed
 CONNECTION_LOST = 71  # exit code of a worker whose function closed its socket
 
 
@@ -122,6 +123,7 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
         faulthandler.register(STACK_SIGNAL, file=stack, all_threads=True, chain=False)
         reseed()
         limit_threads()
+        system.keep_freed_memory(KEPT)
         _WorkerLoop(connection, status, inherited).run()
         code = 0
     except BaseException:
