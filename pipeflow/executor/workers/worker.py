@@ -122,8 +122,6 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
         faulthandler.enable(file=stack)
         faulthandler.register(STACK_SIGNAL, file=stack, all_threads=True, chain=False)
         reseed()
-        limit_threads()
-        system.keep_freed_memory(KEPT)
         _WorkerLoop(connection, status, inherited).run()
         code = 0
     except BaseException:
@@ -153,6 +151,12 @@ def end_with_parent(descriptor: int) -> None:
 def _wait_for_end(descriptor: int) -> None:
     os.read(descriptor, 1)
     os._exit(1)
+
+
+def prepare() -> None:
+    """What workers inherit: a fork server does it once, before it forks them, and its pages are shared."""
+    limit_threads()
+    system.keep_freed_memory(KEPT)
 
 
 def limit_threads() -> None:

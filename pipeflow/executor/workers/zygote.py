@@ -200,6 +200,7 @@ def serve(descriptor: int, inherited: dict[int, Callable[..., Any]] | None = Non
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker.prepare()
     gc.freeze()  # a collection in a worker would write to every object, and so copy the pages they all share
     bell, ringer = os.pipe()
     os.set_blocking(bell, False)
@@ -262,6 +263,7 @@ def spawned(*descriptors: int) -> None:
     """The entry of a worker that was started as a fresh interpreter."""
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
+    worker.prepare()
     worker.main(list(descriptors), {})
 
 

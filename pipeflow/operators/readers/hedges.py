@@ -110,7 +110,7 @@ class Race(Generic[T]):
         self._running = 0
         self._answers: list[T] = []
         self._errors: list[BaseException] = []
-        self._ended = threading.Event()
+        self._ended: threading.Event | None = None  # made with the second request: most races have one only
 
     def run(self) -> None:
         """Sends the request, in the calling thread."""
@@ -138,16 +138,24 @@ class Race(Generic[T]):
                 for other in self._attempts:
                     if other is not attempt:
                         other.close()
-                self._ended.set()
+                if self._ended is not None:
+                    self._ended.set()
 
     def again(self) -> None:
         """Sends the request a second time in a thread of its own, if that is allowed and it has not ended."""
         if not self.over and self._budget.spend():
+            with self.lock:
+                self._ended = threading.Event()
+                if self.over:
+                    self._ended.set()
             threading.Thread(target=self.run, name="pipeflow second request", daemon=True).start()
 
     def result(self) -> T:
         """The first good answer; the first error if there is none."""
-        self._ended.wait()
+        with self.lock:
+            ended = None if self.over else self._ended
+        if ended is not None:
+            ended.wait()
         if self._answers:
             return self._answers[0]
         raise self._errors[0]
@@ -194,7 +202,7 @@ class Hedges:
 
     def fastest(self, kind: Any, send: Callable[[Attempt], T]) -> T:
         """The answer of a request without effects on the server. `kind` is a name of requests that take equally long."""
-        known = self.latencies.setdefault(kind, Latencies())
+        known = self.latencies.get(kind) or self.latencies.setdefault(kind, Latencies())
         self.budget.earn()
         race = Race(send, self.budget)
         began, limit = timing.wall(), known.limit

@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -221,21 +222,36 @@ def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
 def _answered(url: str, part: str | None, length: int | None = None) -> Answer:
     """The first answer to a request, which is sent again if it takes unusually long."""
     size = None if length is None else length.bit_length() // 2  # requests of like sizes take equally long
-    return _hedges.fastest((urlsplit(url).netloc, size), lambda attempt: _answer(url, part, attempt))
+    return _hedges.fastest((_address(url).host, size), lambda attempt: _answer(url, part, attempt))
+
+
+class Address(NamedTuple):
+    """The parts of a URL that a request needs."""
+
+    scheme: str
+    host: str
+    target: str
+
+
+@lru_cache(maxsize=4096)
+def _address(url: str) -> Address:
+    found = urlsplit(url)
+    target = (found.path or "/") + (f"?{found.query}" if found.query else "")
+    return Address(found.scheme.lower(), found.netloc.rpartition("@")[2], target)
 
 
 def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
     """The answer to a request, after redirections."""
     here = url
     for _ in range(10):
-        address = urlsplit(here)
-        place = os.getpid(), address.scheme.lower(), address.netloc.rpartition("@")[2]
+        address = _address(here)
+        place = os.getpid(), address.scheme, address.host
         connection = _connection(*place)
         try:
             if connection.sock is None:
                 connection.connect()
             attempt.own(connection)
-            answer = connection.get((address.path or "/") + (f"?{address.query}" if address.query else ""), part)
+            answer = connection.get(address.target, part)
         except (OSError, BrokenAnswer) as error:
             connection.close()
             raise _Again(f"{type(error).__name__}: {error}") from error
