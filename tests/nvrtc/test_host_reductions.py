@@ -163,3 +163,30 @@ def test_one_pass_far_from_zero():
     large[3, 4] = np.nan
     (found,), _ = on_host(call_of(lambda: fn.normalize([large])))
     assert np.isnan(found[0]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("axes", [(0, 1), (0, 1, 2)])
+@pytest.mark.parametrize("name", ["mean_square", "rms", "min", "max", "variance", "std_dev"])
+def test_each_operation_has_kernels_for_bytes_and_floats(name, axes, dtype):
+    """Several chunks, a rest that fills no vector, and images that begin at odd addresses in a row of results."""
+    rng = np.random.default_rng(7)
+    batch = [rng.integers(3, 200, (height, 151, 3)).astype(dtype) for height in (150, 40, 1)]
+    inputs = [batch, [np.float32(90.5)] * 3] if name in ("variance", "std_dev") else [batch]
+    exact = name in ("min", "max")
+    assert_same(lambda: getattr(fn.reductions, name)(*inputs, axes=axes), rtol=0 if exact else 1e-6)
+    launches = []
+    on_host(call_of(lambda: getattr(fn.reductions, name)(*inputs, axes=axes)), launches)
+    assert [launch.partition("<")[0] for launch in launches] == ["spans.cu:span", "reduce.cu:finish"]
+
+
+def test_nan_is_the_extreme_of_its_channel():
+    """As in NumPy, wherever it is; the other channels keep theirs."""
+    data = np.random.default_rng(3).normal(size=(60, 70, 3)).astype(np.float32)
+    for place in (0, 600, 4199):
+        broken = data.copy()
+        broken.reshape(-1, 3)[place, 1] = np.nan
+        for name, extreme in (("min", np.min), ("max", np.max)):
+            call = call_of(lambda name=name, broken=broken: getattr(fn.reductions, name)([broken], axes=(0, 1)))
+            (found,), _ = on_host(call)
+            np.testing.assert_array_equal(found[0], extreme(broken, (0, 1)))

@@ -47,6 +47,11 @@ TUNED = {
         "arithmetic_values<unsigned char, unsigned char, unsigned char>": (64, 3200, {"LDG": 16, "STG": 16}),
     },
     "move.cu": {"move<Three>": (64, 1500, {"STG": 4}), "move_runs<unsigned char>": (64, 1700, {"LDG": 16, "STG": 16})},
+    "spans.cu": {
+        "span<unsigned char, 3, 4>": (64, 1300, {"LDG": 4}),
+        "span<float, 1, 3>": (64, 1000, {"LDG": 16}),
+        "span<float, 3, 1>": (64, 1300, {"LDG": 16}),
+    },
     "filter.cu": {"blur<unsigned char, unsigned char>": (64, 2000, {})},
     "warp.cu": {"warp<unsigned char, unsigned char>": (80, 1900, {})},
     "reduce.cu": {
@@ -89,6 +94,7 @@ ROUNDS = {
         "color_pixels<float, float, 3, 3>": (24, 5),
     },
     "move.cu": {"move<Three>": (12, 8.5)},
+    "reduce.cu": {"normalize_span<float, 1>": (8, 7.5), "normalize_span<unsigned char, 3>": (12, 8)},
 }
 
 

@@ -5,94 +5,7 @@
 // instances: reduce<ACCUMULATED>; finish<ACCUMULATED>; reduce_span<ACCUMULATED, 1|3>; normalize
 // instances: sum_span<unsigned char|float, 1|3, 1|2>; finish_moments
 // instances: normalize_span<unsigned char|float, 1|3>
-#include "elements.cuh"
-
-enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER };  // the last one passes NaN over
-enum Finish { AS_IT_IS, MEAN, ROOT, FACTOR };
-
-const int THREADS = 256;
-
-struct Extent {
-  long long extent, stride;
-};
-
-struct ReduceRow {
-  const void* input;
-  void* partials;         // A[chunks][results]
-  const void* means;      // of DISTANCES: one number, or one a result
-  const Extent* kept;     // outermost first, without the innermost axis if that is kept
-  const Extent* reduced;
-  long long results, inner;  // inner: extent of the innermost axis if it is kept, else 1
-  long long count, chunk;    // elements of a result, of which a block takes `chunk`
-  int kept_ndim, reduced_ndim, input_type, means_type, one_mean, operation;
-  int one_by_one;            // each thread makes a whole result
-};
-
-template <class A> struct Extreme;
-template <> struct Extreme<double> {
-  static __device__ __forceinline__ double low() { return -__longlong_as_double(0x7ff0000000000000LL); }
-  static __device__ __forceinline__ double high() { return __longlong_as_double(0x7ff0000000000000LL); }
-};
-template <> struct Extreme<long long> {
-  static __device__ __forceinline__ long long low() { return Limits<long long>::low; }
-  static __device__ __forceinline__ long long high() { return Limits<long long>::high; }
-};
-template <> struct Extreme<word64> {
-  static __device__ __forceinline__ word64 low() { return 0; }
-  static __device__ __forceinline__ word64 high() { return Limits<word64>::high; }
-};
-
-template <class A> __device__ __forceinline__ A neutral(int operation) {
-  return operation == SMALLEST ? Extreme<A>::high() : operation >= LARGEST ? Extreme<A>::low() : (A)0;
-}
-
-// NaN stays: what is compared with it is not smaller and not larger.
-template <class A> __device__ __forceinline__ A joined(int operation, A a, A b) {
-  switch (operation) {
-    case SMALLEST: return b < a || b != b ? b : a;
-    case LARGEST: return b > a || b != b ? b : a;
-    case LARGEST_NUMBER: return b > a ? b : a;
-  }
-  return a + b;
-}
-
-template <class A> __device__ __forceinline__ A term(int operation, A value, A mean) {
-  switch (operation) {
-    case SQUARES: return value * value;
-    case DISTANCES: return (value - mean) * (value - mean);
-  }
-  return value;
-}
-
-__device__ __noinline__ long long offset_in(const Extent* table, int ndim, long long i) {
-  const Extent* axes = global(table);
-  long long offset = 0;
-  for (int axis = ndim - 1; axis > 0; --axis) {
-    const long long rest = i / axes[axis].extent;
-    offset += (i - rest * axes[axis].extent) * axes[axis].stride;
-    i = rest;
-  }
-  return ndim ? offset + i * axes[0].stride : 0;
-}
-
-template <class A> __device__ __forceinline__ A mean_of(const ReduceRow& row, long long result) {
-  if (row.operation != DISTANCES) return (A)0;
-  return (A)load_one<double>(row.means, row.means_type, row.one_mean ? 0 : result);
-}
-
-// Threads that hold partial results `width` apart join them; the first `width` threads have the result.
-template <class A> __device__ __forceinline__ A over_lanes(int operation, A value, int width, int lanes, A* shared) {
-  shared[threadIdx.x] = value;
-  __syncthreads();
-  for (int count = lanes; count > 1;) {
-    const int half = (count + 1) / 2;
-    const int lane = (int)threadIdx.x / width;
-    if (lane < count - half) shared[threadIdx.x] = joined(operation, shared[threadIdx.x], shared[threadIdx.x + half * width]);
-    __syncthreads();
-    count = half;
-  }
-  return shared[threadIdx.x];
-}
+#include "reductions.cuh"
 
 // Any axes. A block takes a chunk of the elements of up to 256 neighbouring results, or every thread a result of few elements.
 template <class A>
@@ -186,7 +99,6 @@ template <> struct Sums<float> { typedef double own; typedef double partial; };
 template <class In, int INNER, int MOMENTS>
 __global__ void sum_span(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
   typedef typename Sums<In>::own Own;
-  const int GROUP = 4;  // values of a load
   __shared__ double shared[THREADS];
   const Place place = place_of_block(first, count);
   const ReduceRow& row = rows[place.row];
@@ -194,33 +106,15 @@ __global__ void sum_span(const ReduceRow* __restrict__ rows, const int* __restri
   const long long chunk = place.block % chunks, outer = place.block / chunks;
   const In* __restrict__ input = global((const In*)row.input) + offset_in(row.kept, row.kept_ndim, outer);
   const long long begin = chunk * row.chunk * INNER, end = min(row.count, (chunk + 1) * row.chunk) * INNER;
-  const bool vectors = ((word64)(input + begin) & (sizeof(In) * GROUP - 1)) == 0;
   Own from[INNER], sum[INNER] = {}, squares[INNER] = {};
 #pragma unroll
   for (int c = 0; c < INNER; ++c) from[c] = MOMENTS == 2 ? (Own)input[c] : (Own)0;
-  const int step = GROUP * INNER;
   const auto add = [&](int c, In x) {
     const Own value = (Own)x - from[c];
     sum[c] += value;
     if (MOMENTS == 2) squares[c] += value * value;
   };
-  const int AT_ONCE = INNER == 1 ? 4 : 2;  // loads that are under way
-  const int stride = THREADS * step;
-  long long i = begin + (long long)threadIdx.x * step;
-  if (vectors)
-    for (; i + (AT_ONCE - 1) * stride + step <= end; i += AT_ONCE * stride) {
-      Several<In, GROUP> part[AT_ONCE * INNER];
-#pragma unroll
-      for (int k = 0; k < AT_ONCE * INNER; ++k)
-        part[k] = ((const Several<In, GROUP>*)(input + i + k / INNER * stride))[k % INNER];
-#pragma unroll
-      for (int k = 0; k < AT_ONCE * step; ++k) add(k % INNER, part[k / GROUP].at[k % GROUP]);
-    }
-#pragma unroll 1
-  for (; i < end; i += stride)
-#pragma unroll
-    for (int k = 0; k < step; ++k)
-      if (i + k < end) add(k % INNER, input[i + k]);
+  over_span<In, INNER>(input, begin, end, add);
   const long long plane = chunks * row.results;
   double* partials = global((double*)row.partials);
 #pragma unroll

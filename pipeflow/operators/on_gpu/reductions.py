@@ -200,12 +200,15 @@ def launch_reductions(
             plan.one_by_one,
         )
         kernel = plan.kernel.format(kind)
+        element = TYPES[plan.view.dtype.name]
         if operation == SUM and plan.spans:
-            kernel = f"sum_span<{TYPES[plan.view.dtype.name]}, {plan.inner}, {moments}>"
+            kernel = f"sum_span<{element}, {plan.inner}, {moments}>"
+        elif operation <= LARGEST and plan.spans and plan.count:
+            kernel = f"span<{element}, {plan.inner}, {operation}>"
         groups.setdefault(kernel, []).append((row, plan.blocks))
     for kernel, rows in groups.items():
         call.launch(
-            f"reduce.cu:{kernel}",
+            f"{'spans' if kernel.startswith('span<') else 'reduce'}.cu:{kernel}",
             np.array([row for row, _ in rows], REDUCE_ROW),
             [blocks for _, blocks in rows],
             THREADS,
