@@ -241,11 +241,15 @@ class BatchRun:
 
     def _notes(self, step: Step, sample: int) -> list[str]:
         if sample >= 0:
-            source = self.source_of(sample)
-            where = f", sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
+            where = f", {self.name_of(sample)}"
         else:
             where = f", batch {self.iteration}" + (f" of {count_of(self.size, 'sample')}" if self.size else "")
         return step.notes(where)
+
+    def name_of(self, sample: int) -> str:
+        """The number of a sample and of its batch, and its source."""
+        source = self.source_of(sample)
+        return f"sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
 
     def source_of(self, sample: int) -> str:
         """The file or other origin of a sample, "" if it is not known."""

@@ -338,6 +338,7 @@ class TestTrials:
 
     def test_both_run_for_the_first_samples_and_then_one_in_a_thousand(self, monkeypatch):
         """The plain function is called 64 times, and once more for every 1000 samples."""
+        monkeypatch.setattr(trials, "COMPARING", 1e9)
         counted = []
         Compiler(monkeypatch, lambda x: x * 2)
         made = trials.Tried(plain, None, ())
@@ -346,6 +347,27 @@ class TestTrials:
             same(made(np.arange(3.0)), np.arange(3.0) * 2)
         assert len(counted) == trials.CHECKED + 2
         assert [report.state for report in made.reports()] == ["compiled"]
+
+    def test_comparing_costs_at_most_a_fiftieth(self, monkeypatch):
+        """A plain function that takes a hundred times as long is called for one sample in 5000."""
+        now, counted = [0.0], []
+
+        def fast(x):
+            now[0] += 1
+            return x * 2
+
+        def slow(x):
+            counted.append(1)
+            now[0] += 100
+            return x * 2
+
+        monkeypatch.setattr(trials.timing, "processor", lambda: now[0])
+        Compiler(monkeypatch, fast)
+        made = trials.Tried(plain, None, ())
+        made.func = slow
+        for _ in range(trials.CHECKED + 10_000):
+            made(np.arange(3.0))
+        assert len(counted) == trials.CHECKED + 2
 
     @pytest.mark.parametrize(
         "wrong", [lambda x: x * 2 + 1e-16, lambda x: (x * 2).astype(np.float32), lambda x: 3.0, np.negative]
@@ -368,6 +390,29 @@ class TestTrials:
         np.testing.assert_array_equal(report.inputs[0], x)
         assert "plain (jit='auto') runs as plain Python from now on" in caplog.text
         assert len(caplog.records) == 1
+
+    def test_a_difference_names_its_sample_and_source(self, monkeypatch, caplog, tmp_path):
+        """In the warning and in the settings of the pipeline."""
+        for number in range(8):
+            (tmp_path / f"{number}.raw").write_bytes(bytes([number, 1]))
+        Compiler(monkeypatch, lambda x: x * 2 if x[0] != 6 else x * 3)
+
+        def twice(x):
+            return x * 2
+
+        @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+        def definition():
+            content, _ = fn.readers.file(files=sorted(map(str, tmp_path.iterdir())))
+            return fn.python_function(content, function=twice, jit="auto")
+
+        pipe = definition()
+        with caplog.at_level(logging.WARNING, "pipeflow"):
+            for _ in range(2):
+                pipe.run()
+        where = f"sample 2 of batch 1 (source: {tmp_path / '6.raw'})"
+        assert caplog.records[0].getMessage().endswith(f"for inputs uint8 (2,) of {where}")
+        assert where in str(pipe.settings())
+        assert trials.at_work.text() == ""
 
     def test_an_exception_of_the_compiled_code_ends_the_trial(self, monkeypatch):
         """Also after it has taken over; the sample has the plain result."""

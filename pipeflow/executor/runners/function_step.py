@@ -1,12 +1,14 @@
 """A function of the user as a step of a stage: what does not change from sample to sample is looked up once."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pipeflow import declare
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.kernels.at_work import at_work
 from pipeflow.tensors import lent
 
 
@@ -20,6 +22,9 @@ class FunctionStep(SampleStep):
         self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
         self.copies = self.storages == ("table",) and step.copied and not self.compiled
         self._call: Callable[..., Any] | None = None
+        self.reports = isinstance(
+            self.constants.get("jit"), str
+        )  # compiled code is tried: a difference names its sample
 
     @staticmethod
     def fits(step: Step) -> bool:
@@ -47,7 +52,15 @@ class FunctionStep(SampleStep):
         call = self._call
         if call is None:  # with the first sample: a function may be compiled
             call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
-        outputs = call(inputs, batch.keys[self.key_slot][sample] if self.random else 0)
+        key = batch.keys[self.key_slot][sample] if self.random else 0
+        if self.reports:
+            at_work.describe = partial(batch.name_of, sample)
+            try:
+                outputs = call(inputs, key)
+            finally:
+                at_work.describe = None  # it refers to the batch
+        else:
+            outputs = call(inputs, key)
         if self.count and batch.layouts[self.step.outputs[0]] is None:
             layouts = place.layouts or place.find_layouts()
             assert self.kernel is not None

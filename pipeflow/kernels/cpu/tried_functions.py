@@ -2,14 +2,16 @@
 
 For every kind of inputs there is one *trial*. Until the compiled version is there, the plain function runs. Then both run
 for CHECKED samples, and the plain results are used. Only then does the compiled version run alone, with a comparison at
-every EVERYth sample. A difference, or an exception that the plain function does not raise, ends the trial for good; the sample
-gets the plain result. Trials that have failed are remembered on disk by the code of the function, next to its compiled versions.
+every EVERYth sample, or so much more seldom that the plain function takes at most COMPARING of the time. A difference, or an
+exception that the plain function does not raise, ends the trial for good; the sample gets the plain result. Trials that have
+failed are remembered on disk by the code of the function, next to its compiled versions.
 """
 
 import atexit
 import itertools
 import json
 import logging
+import math
 import os
 import tempfile
 import threading
@@ -26,6 +28,7 @@ from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
 from pipeflow import timing
+from pipeflow.kernels.at_work import at_work
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
 from pipeflow.kernels.cpu.kernel_files import folder_for, read_own
@@ -34,6 +37,7 @@ from pipeflow.kernels.cpu.user_functions import FOLDER, array_type, compile_erro
 log = logging.getLogger("pipeflow")
 CHECKED = 64
 EVERY = 1000
+COMPARING = 0.02
 MOST_KINDS = 8  # of inputs; functions that get more of them run as they are
 LONGEST_CODE = 4000  # bytes; the compiler's time grows with the code
 LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at every call
@@ -46,6 +50,7 @@ class Report:
     state: str
     reason: str = ""  # why the plain function runs
     inputs: tuple[np.ndarray, ...] = ()  # of the sample that showed a difference
+    sample: str = ""  # its number, batch and source
 
 
 class _Trial:
@@ -58,6 +63,7 @@ class _Trial:
         self.agreed = 0
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
         self.numbers = itertools.count(1)
+        self.every = EVERY
         self.report = Report("compiling")
 
 
@@ -103,7 +109,7 @@ class Tried:
             result = call(*[_read_only(array) for array in arrays], **named)
         except Exception as raised:
             error = raised
-        if error is None and trial.trusted and next(trial.numbers) % EVERY:
+        if error is None and trial.trusted and next(trial.numbers) % trial.every:
             return _as_plain(result, trial.form)
         if before is not None:
             generator.bit_generator.state = before
@@ -145,6 +151,8 @@ class Tried:
             trial.call = None
             trial.report = Report("plain", "it gives the same results when it is compiled, and is not faster")
             return
+        if trial.spent > 0:
+            trial.every = max(EVERY, math.ceil(trial.plain_spent / trial.spent / COMPARING))
         trial.trusted = True
         trial.report = Report("compiled")
 
@@ -211,13 +219,15 @@ class Tried:
     def _end(self, trial: _Trial, reason: str, arrays: Sequence[np.ndarray]) -> None:
         """Goes back to the plain function for good."""
         trial.call = None
-        trial.report = Report("plain", reason, tuple(np.array(array) for array in arrays))
+        sample = at_work.text()
+        trial.report = Report("plain", reason, tuple(np.array(array) for array in arrays), sample)
         _remember(self._name(tuple((array.dtype, array.ndim) for array in arrays)), reason)
         log.warning(
-            "%s (jit='auto') runs as plain Python from now on: %s; for inputs %s",
+            "%s (jit='auto') runs as plain Python from now on: %s; for inputs %s%s",
             self.func.__qualname__,
             reason,
             ", ".join(f"{array.dtype} {array.shape}" for array in arrays),
+            f" of {sample}" if sample else "",
         )
 
 

@@ -80,4 +80,7 @@ def trials_of(function: Callable[..., Any], jit: "bool | str") -> list[tuple[str
     found = _tried(function, tolerance_of(jit))
     if found is None:
         return [("plain", f"it may keep state: {_state(function).reason}")]
-    return [(report.state, report.reason) for report in found.reports()]
+    return [
+        (report.state, f"{report.reason}; {report.sample}" if report.sample else report.reason)
+        for report in found.reports()
+    ]
