@@ -33,6 +33,13 @@ QUEUED_SHARE = (
 )
 EXPLAINED = 0.05  # of the time of a part: a smaller difference is not fitted
 FITTING = 6  # simulations of the measured run to find out how much of the waiting they explain
+# What work loses, measured on machines with two processors: by taking turns on a processor, for each turn; and by the use of
+# caches and memory by work on all other processors, if it is not in the interpreter.
+SWITCHING = 0.09
+NEIGHBOURS = 0.16
+CONTENTION = 1.0  # where it does not show in the measured run
+MOST_CONTENTION = 4.0
+CALL_SECONDS = 5e-6  # a sample, with the interpreter held: a function is called apart instead of in a loop over the batch
 PYTHON_SECONDS = 6e-6  # a sample and step of an operator, with the interpreter held; where this was not measured
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
 
@@ -92,6 +99,7 @@ class Part:
     waits: float = 1.0  # factor of its time without a processor: the part that other threads do not explain
     held: float = 0.0  # share of its processor time
     sending: float = 0.0  # seconds of a thread for a batch that worker processes do
+    memory: float = 1.0  # share of its processor time that other work slows down: what was not in the interpreter
 
     def work(self, batch: int, begin: float = 0.0, end: float = 1.0) -> Work:
         """The work on the samples from one share of a batch to another."""
@@ -122,6 +130,7 @@ class Scene:
     others: float = 0.0  # processors that other programs use
     synchronous: bool = False
     loop_held: float = 0.0
+    contention: float = 0.0  # what work loses when it takes the interpreter from other work
 
 
 class _Batch:
@@ -139,13 +148,14 @@ class _Batch:
 class _Unit:
     """Work in progress, by a thread, a worker process or the loop."""
 
-    __slots__ = ("batch", "held", "kind", "left", "load", "rate", "share")
+    __slots__ = ("batch", "held", "kind", "left", "load", "memory", "rate", "share")
 
-    def __init__(self, kind: str, work: Work, batch: "_Batch | None" = None, share: float = 0.0) -> None:
+    def __init__(self, kind: str, work: Work, memory: float, batch: "_Batch | None" = None, share: float = 0.0) -> None:
         self.kind, self.batch, self.share = kind, batch, share
         seconds, busy, held = work
         self.left = max(seconds, 1e-9)
         self.load, self.held = busy / self.left, held / self.left
+        self.memory = memory * self.load
         self.rate = 1.0
 
 
@@ -162,17 +172,23 @@ def _share(wanted: Sequence[float], capacity: float) -> float:
     return left / count
 
 
-def _set_rates(units: Sequence[_Unit], processors: float, others: float) -> None:
+def _set_rates(units: Sequence[_Unit], processors: float, others: float, contention: float) -> None:
     if others > 0:  # they keep what they use, unless the system divides the processors by the number of programs
         wanted = sum(unit.load for unit in units)
         processors = max(processors - others, processors * wanted / (wanted + others) if wanted else 0.0)
-    held = _share([unit.held for unit in units], 1.0)
+    held, all_held = _share([unit.held for unit in units], 1.0), sum(unit.held for unit in units)
     for unit in units:
         unit.rate = 1.0 if unit.held <= held else held / unit.held
+        taken = 4 * unit.held * (1 - unit.held)  # work that always holds the interpreter rarely takes it
+        unit.rate /= 1 + contention * taken * min(1.0, all_held - unit.held)
+    wanted = sum(unit.load * unit.rate for unit in units)
     load = _share([unit.load * unit.rate for unit in units], processors)
+    switching = 1 + SWITCHING * max(0.0, wanted / processors - 1)
+    neighbours = NEIGHBOURS * max(0.0, 1 - 1 / max(1.0, min(wanted, processors)))
     for unit in units:
         if unit.load * unit.rate > load:
             unit.rate = load / unit.load
+        unit.rate /= 1 + unit.load * (switching - 1) + unit.memory * neighbours
 
 
 @dataclass
@@ -218,7 +234,7 @@ class Simulation:
 
     def _pass(self) -> None:
         """Time passes until the next unit of work is done."""
-        _set_rates(self.units, self.scene.processors, self.scene.others)
+        _set_rates(self.units, self.scene.processors, self.scene.others, self.scene.contention)
         step = min(unit.left / unit.rate for unit in self.units)
         self.now += step
         left = []
@@ -242,7 +258,7 @@ class Simulation:
             seconds, busy = scene.loop.between(self._delivered, 0.0, 1.0)
             self._delivered += 1
             self._waiting = False
-            self.units.append(_Unit("loop", (seconds, busy, scene.loop_held * busy)))
+            self.units.append(_Unit("loop", (seconds, busy, scene.loop_held * busy), 1 - scene.loop_held))
         ahead = 0 if scene.synchronous else scene.depth - 1
         if self._waiting:
             ahead += 1
@@ -256,7 +272,8 @@ class Simulation:
         while self._idle_workers and self.jobs:
             batch, share, work = self.jobs.popleft()
             self._idle_workers -= 1
-            self.units.append(_Unit("worker", work, batch, share))
+            memory = scene.parts[batch.stage].memory
+            self.units.append(_Unit("worker", work, memory, batch, share))
 
     def _claim(self) -> bool:
         """A thread takes the oldest work."""
@@ -274,7 +291,7 @@ class Simulation:
                 batch.claimed = True
                 sending = part.sending
                 work = (sending, sending, sending) if part.role == "processes" else part.work(batch.number)
-                self.units.append(_Unit("thread", work, batch, 1.0))
+                self.units.append(_Unit("thread", work, part.memory, batch, 1.0))
                 return True
             passed = min(passed, batch.stage)
         return False
@@ -286,7 +303,8 @@ class Simulation:
         samples = max(1, round(share * self.scene.batch_size))
         end = min(1.0, batch.cursor + samples / self.scene.batch_size)
         end = 1.0 if end > 1 - 0.5 / self.scene.batch_size else end
-        self.units.append(_Unit("thread", part.work(batch.number, batch.cursor, end), batch, end - batch.cursor))
+        work = part.work(batch.number, batch.cursor, end)
+        self.units.append(_Unit("thread", work, part.memory, batch, end - batch.cursor))
         batch.cursor = end
 
     def _end(self, unit: _Unit) -> None:
@@ -356,6 +374,10 @@ class Model:
         self._waits = [1.0] * len(run.steps)
         self._known: dict[object, Prediction] = {}
         self.factor = 1.0
+        self._keeping = (
+            0.0  # the part of the other processor time of Python functions that keeps the interpreter as well
+        )
+        self._contention = CONTENTION
         self._overhead = 0.0  # processor seconds of this process for a batch, outside of all steps and the loop
         if run.used and not run.synchronous:
             inside = sum(step.busy for step in run.steps if step.role != "processes")
@@ -418,8 +440,41 @@ class Model:
             if sum(simulated.inside) - sum(before.inside) < 0.2 * added:
                 self._waits, simulated = waits_before, before  # the threads wait for each other: more changes nothing
                 break
+        simulated = self._fit_contention(self._fit_interpreter(simulated))
         if run.batches and simulated.pace > 0:
             self.factor = min(max(run.pace / simulated.pace, UNEXPLAINED[0]), UNEXPLAINED[1])
+
+    def _fit_interpreter(self, simulated: Outcome) -> Outcome:
+        """If batches came more slowly than simulated, functions probably keep the interpreter for longer than a probe saw.
+
+        A probe that waits between two functions cannot distinguish them.
+        """
+        run = self.run
+        users = [step for step in run.steps if step.python and step.role != "processes"]
+        if len(users) < 2 or simulated.pace >= (1 - EXPLAINED) * run.pace:
+            return simulated
+        low, high, found = 0.0, 1.0, simulated
+        for _ in range(FITTING - 1):
+            self._keeping = (low + high) / 2 if found is not simulated else 1.0
+            found = Simulation(self._scene(Changes())).run()
+            low, high = (self._keeping, high) if found.pace < run.pace else (low, self._keeping)
+        return found
+
+    def _fit_contention(self, simulated: Outcome) -> Outcome:
+        """If the simulated pace is not the measured one, threads lose more or less by taking the interpreter from each other."""
+        low, high = 0.0, MOST_CONTENTION
+        for _ in range(FITTING):
+            if abs(simulated.pace - self.run.pace) <= EXPLAINED * self.run.pace:
+                break
+            before = self._contention
+            low, high = (before, high) if simulated.pace < self.run.pace else (low, before)
+            self._contention = (low + high) / 2
+            found = Simulation(self._scene(Changes())).run()
+            if abs(found.pace - simulated.pace) < 0.01 * EXPLAINED * simulated.pace:
+                self._contention = CONTENTION  # there is none in this run
+                break
+            simulated = found
+        return simulated
 
     def _scene(self, changes: Changes) -> Scene:
         run = self.run
@@ -447,6 +502,7 @@ class Model:
             self._processors(),
             min(run.others, run.processors),
             run.synchronous if changes.synchronous is None else changes.synchronous,
+            contention=self._contention,
         )
 
     def _processors(self) -> float:
@@ -474,12 +530,16 @@ class Model:
         run = self.run
         all_busy = sum(run.steps[place].busy for place in steps)
         all_waits = sum(run.steps[place].waited for place in steps)
-        busy = waits = held = 0.0
+        busy = waits = held = kept = 0.0
         for place in members:
             step = run.steps[place]
             speed = changes.speeds.get(place, 1.0)
             busy += step.busy / speed
             waits += step.waited * self._waits[place] / speed
+            if role == "pool" and step.role == "serial":
+                apart = CALL_SECONDS * run.samples
+                busy, held, kept = busy + apart, held + apart, kept + apart
+            kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
         new = SENDING_SECONDS if role == "processes" and not sending else sending
@@ -490,12 +550,14 @@ class Model:
             waits / all_waits if all_waits > 0 else 0.0,
             min(1.0, held / busy) if busy > 0 else 0.0,
             new,
+            1.0 - min(1.0, kept / busy) if busy > 0 else 0.0,
         )
 
     def _held(self, step: StepFigures) -> float:
         """Seconds that a step keeps the interpreter; a function for which this was not measured keeps it all the time."""
         if step.kept is not None:
-            return min(step.kept, step.busy)
+            kept = min(step.kept, step.busy)
+            return kept + self._keeping * (step.busy - kept) if step.python else kept
         return step.busy if step.python else min(step.busy, PYTHON_SECONDS * self.run.samples)
 
 

@@ -14,6 +14,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.executor import clocks
 from pipeflow.executor.figures import Statistics, StepFigures
 
+pytestmark = pytest.mark.usefixtures("lossless")
 BATCHES = 100
 NEAR = 0.1  # a simulation counts single samples, and what sending them to workers costs; the formulas do not
 

@@ -42,6 +42,7 @@ def pace(model, **changes):
     return model.predict(Changes(**changes)).pace
 
 
+@pytest.mark.usefixtures("lossless")
 class TestFormulas:
     """Each prediction on given figures, with the arithmetic beside it."""
 
@@ -174,6 +175,30 @@ class TestFormulas:
         assert predicted(found, **wanted, parallel={"g": "threads"}).pace == pytest.approx(0.012, rel=0.02)
 
 
+class TestLosses:
+    """What work loses by other work at the same time."""
+
+    def test_taking_turns_costs(self):
+        """Eight threads on two processors: each has four turns, three more than it needs, at 9 % each."""
+        found = model(step("pool", 0.024), pace=0.012)
+        assert pace(found, threads=8) == pytest.approx(0.012 * 1.27, rel=0.06)
+
+    def test_neighbours_use_the_memory(self):
+        """On two processors work is 8 % slower than on one: half of 16 %. In the interpreter it is not."""
+        found = model(step("pool", 0.024), pace=0.012)
+        assert pace(found, threads=1) == pytest.approx(0.024 / 1.08, rel=0.01)
+        held = model(step("pool", 0.012, kept=0.012, python=True), pace=0.012)
+        assert pace(held, threads=1) == pytest.approx(0.012, rel=0.01)
+
+    def test_two_functions_that_keep_the_interpreter_from_each_other(self):
+        """A probe saw only half of it, but batches came as slowly as if they had it all the time: 20 ms, in two processes 10."""
+        half = step("serial", 0.010, kept=0.005, python=True)
+        found = model(half, half, pace=0.020)
+        assert pace(found) == pytest.approx(0.020, rel=0.02)
+        assert pace(found, ways={0: "processes", 1: "processes"}, workers=2) == pytest.approx(0.0115, rel=0.05)
+        assert pace(found, threads=1) == pytest.approx(0.020, rel=0.05)
+
+
 # ----------------------------------------------------------------------------------------------------
 # The executor in a time of its own
 
@@ -183,7 +208,7 @@ def zeros(_sample):
 
 
 @pytest.fixture
-def simulation(monkeypatch):
+def simulation(monkeypatch, lossless):
     return Simulation(monkeypatch)
 
 
