@@ -37,9 +37,11 @@ FITTING = 6  # simulations of the measured run to find out how much of the waiti
 # caches and memory by work on all other processors, if it is not in the interpreter.
 SWITCHING = 0.09
 NEIGHBOURS = 0.16
-CONTENTION = 1.0  # where it does not show in the measured run
+CONTENTION = 0.3  # where it does not show in the measured run
 MOST_CONTENTION = 4.0
-CALL_SECONDS = 5e-6  # a sample, with the interpreter held: a function is called apart instead of in a loop over the batch
+CALL_SECONDS = (
+    5e-6  # a sample, with the interpreter held: a function is called apart instead of in a loop over the batch
+)
 PYTHON_SECONDS = 6e-6  # a sample and step of an operator, with the interpreter held; where this was not measured
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
 

@@ -3,8 +3,9 @@
 The rules:
 
 1. It begins with the defaults: a thread for each processor, two batches ahead.
-2. It counts windows of SHORTEST batches or, if their times differ by more than EXACT of their mean, of WINDOW batches. The first
-   batches after a change are left out.
+2. It counts a first window of FIRST batches, then windows of WINDOW batches. If the times of the first ones differ little, so
+   that their mean is exact to EXACT, later windows may end after SHORTEST batches: there is no burst that they could miss.
+   The first batches after a change are left out.
 3. If the loop does not wait for its batches, nothing is changed.
 4. Else it tries one change after another: twice as many threads, twice as many batches ahead, half as many threads more, fewer
    threads, four times as many batches ahead. A change is kept if batches come at least WORTH times as often, and so much
@@ -28,6 +29,7 @@ from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.settings import Settings
 
 log = logging.getLogger("pipeflow")
+FIRST = 16
 WINDOW = 8
 SHORTEST = 4
 EXACT = 0.01
@@ -69,6 +71,7 @@ class Tuner:
         self._last = 0.0
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
+        self._steady = False  # the times of batches differ little
         self._kept = (self.threads, depth)  # the best settings so far
         self._seen: set[tuple[int, int]] = set()  # settings that were tried
         # A change that is measured again: its settings, its pace, and the pace of the earlier setting after it.
@@ -99,7 +102,7 @@ class Tuner:
             self._count += 1
             self._waited += max(0.0, now - asked)
             self._times.append(now - self._last)
-            if self._count == WINDOW or (self._count == SHORTEST and self._error_of_mean() <= EXACT):
+            if self._is_whole():
                 self._judge(ExposedWait(self._count, now - self._begin, self._waited))
         self._last = now
         if not self.settled and self._batches >= LONGEST:
@@ -107,6 +110,12 @@ class Tuner:
         changed = before != (self.threads, self.depth)
         self.changes += changed
         return changed
+
+    def _is_whole(self) -> bool:
+        """True if the window has as many batches as it needs."""
+        if self._best is None and not self.settled:
+            return self._count == FIRST
+        return self._count == WINDOW or (self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT)
 
     def _error_of_mean(self) -> float:
         """The standard error of the mean time, as a part of it."""
@@ -127,6 +136,7 @@ class Tuner:
             return
         if self._best is None:
             self._best, self._error, self._seen = pace, error, {self._kept}
+            self._steady = error <= EXACT
             if not window.is_bottleneck:
                 return self._settle(
                     f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(pace)}"

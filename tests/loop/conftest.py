@@ -8,5 +8,5 @@ from pipeflow.executor import model
 @pytest.fixture
 def lossless(monkeypatch):
     """Predictions for processors on which work does not lose anything by other work."""
-    monkeypatch.setattr(model, "SWITCHING", 0.0)
-    monkeypatch.setattr(model, "NEIGHBOURS", 0.0)
+    for loss in ("SWITCHING", "NEIGHBOURS", "CONTENTION", "MOST_CONTENTION", "CALL_SECONDS"):
+        monkeypatch.setattr(model, loss, 0.0)
