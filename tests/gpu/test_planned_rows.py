@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers import calls_of
 from PIL import Image
-from test_tables import Recorder
+from test_tables import Recorder, planned
 
-from pipeflow import math, types
+from pipeflow import fn, math, types
 from pipeflow.declare import Args
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.kernels.gpu import TYPE_CODES
@@ -87,6 +87,14 @@ def operand_types(*dtypes):
 def test_operands_are_read_by_their_own_types(first, second, read):
     """Only uint64 that meets a signed type is read as another type."""
     assert operand_types(first, second) == [TYPE_CODES[np.dtype(kind)] for kind in read]
+
+
+def test_a_resize_to_more_values_than_the_kernels_count_is_refused():
+    """A volume of 2**31 values or more; nothing is allocated for the plan."""
+    volume = TensorListCPU([np.zeros((2, 2, 2, 1), np.int16)], "DHWC")
+    planned(calls_of(lambda: fn.resize(volume, size=(1290, 1290, 1290)))[-1], False)
+    with pytest.raises(ValueError, match=r"resizes to fewer than 2\*\*31 values at a time, got 2197000000"):
+        planned(calls_of(lambda: fn.resize(volume, size=(1300, 1300, 1300)))[-1], False)
 
 
 @pytest.mark.parametrize(

@@ -72,19 +72,24 @@ def check_resume(make, depths=DEPTHS, every=1, largest=2048):
 
 
 class Killed:
-    """The cases of a module in a process that was killed, and their rests in a fresh one."""
+    """Some cases of a module in a process that was killed, and their rests in a fresh one."""
 
-    def __init__(self, module, folder):
+    def __init__(self, module, folder, cases):
         self.journal = folder / "journal"
         self.environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tools", ROOT / "tests"))),
         }
         self.command = [sys.executable, "-m", "loop.conformance", module, str(self.journal)]
-        killed = subprocess.run([*self.command, "run"], env=self.environment, timeout=170, check=False)
+        killed = subprocess.run([*self.command, "run", *cases], env=self.environment, timeout=170, check=False)
         assert killed.returncode == -signal.SIGKILL
         resumed = subprocess.run(
-            [*self.command, "resume"], env=self.environment, stdout=subprocess.PIPE, text=True, timeout=170, check=True
+            [*self.command, "resume", *cases],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=170,
+            check=True,
         )
         self.before = defaultdict(list)
         for line in self.journal.read_text().splitlines():
@@ -135,9 +140,10 @@ def resume(cases, journal):
 
 
 def main():
-    """python -m loop.conformance MODULE JOURNAL run|resume"""
-    module, journal, action = sys.argv[1:]
-    cases = __import__(module, fromlist=["CASES"]).CASES
+    """python -m loop.conformance MODULE JOURNAL run|resume CASE..."""
+    module, journal, action, *names = sys.argv[1:]
+    known = __import__(module, fromlist=["CASES"]).CASES
+    cases = {name: known[name] for name in names}
     {"run": run_and_die, "resume": resume}[action](cases, journal)
 
 

@@ -23,13 +23,14 @@ pytestmark = pytest.mark.timeout(600)  # the first processes compile the kernels
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """Every case in a process that was killed, and its rests in a fresh one; the files of the readers."""
+def killed(tmp_path_factory, request):
+    """The cases of this run in a process that was killed, and their rests in a fresh one; the files of the readers."""
     folder = tmp_path_factory.mktemp("cases")
     write_files(folder)
     before = os.environ.get("PIPEFLOW_CASES")
     os.environ["PIPEFLOW_CASES"] = str(folder)
-    yield Killed("loop.checkpoint_cases", folder)
+    items = [item for item in request.session.items if "killed" in getattr(item, "fixturenames", ())]
+    yield Killed("loop.checkpoint_cases", folder, [item.callspec.params["case"] for item in items])
     if before is None:
         del os.environ["PIPEFLOW_CASES"]
 
