@@ -58,7 +58,7 @@ class Pipeline(Running, States, Reports, Looking):
         enable_memory_stats: bool = False,
         enable_checkpointing: bool = False,
         checkpoint: "str | bytes | None" = None,
-        py_num_workers: int = 1,
+        py_num_workers: "int | Literal['auto']" = 1,
         py_start_method: str = "forkserver",
         py_callback_pickler: Any = None,
         output_dtype: Any = None,

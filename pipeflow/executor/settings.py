@@ -16,8 +16,8 @@ from pipeflow.executor.workers import check_start_method
 # Beyond these a program would fill the memory before it fails, or never come to its first batch.
 _LARGEST_BATCH = 2**31 - 1
 _MOST_AT_A_TIME = 4096
-# The settings that may be "auto", and what they begin with.
-AUTOMATIC: dict[str, Any] = {"num_threads": None, "prefetch_queue_depth": 2}
+# The settings that may be "auto", and what they begin with; None: the number of processors. The number of workers stays so.
+AUTOMATIC: dict[str, Any] = {"num_threads": None, "prefetch_queue_depth": 2, "py_num_workers": None}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Settings:
             "exec_dynamic": not self.separated if self.exec_dynamic is None else self.exec_dynamic,
             "fuse": bool(self.fuse),
             "cuda_graph": bool(self.cuda_graph),
-            "py_num_workers": _workers(self.py_num_workers),
+            "py_num_workers": available_cpus() if "py_num_workers" in automatic else _workers(self.py_num_workers),
             "py_start_method": check_start_method(self.py_start_method),
             "on_error": check_rule(self.on_error),
             "max_failures": check_limit(self.max_failures),

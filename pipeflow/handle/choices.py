@@ -57,6 +57,8 @@ def report_settings(settings: Settings, tuner: Tuner | None, plan: Plan) -> Sett
         automatic = name in settings.automatic
         chosen = {"num_threads": tuner.threads, "prefetch_queue_depth": tuner.depth} if tuner is not None else {}
         reason = tuner.reason if tuner is not None and automatic else ""
+        if automatic and name == "py_num_workers":
+            reason = "one for each processor"
         by: By = "auto" if automatic else "default" if value == getattr(defaults, name) else "given"
         choices.append(Choice(name, chosen.get(name, value), by, reason))
     for step in plan.steps():

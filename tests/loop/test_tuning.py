@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeflow import Pipeline, fn, pipeline_def
-from pipeflow.executor import Settings, tuning
+from pipeflow.executor import Settings, settings, tuning
 from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, Tuner
 
 MEGABYTE = 1_000_000
@@ -261,6 +261,15 @@ def test_settings_are_reported():
     assert "prefetch_queue_depth=2 (auto: not measured yet)" in str(report)
     with pytest.raises(KeyError, match="there is no setting 'threads'"):
         report["threads"]
+
+
+def test_automatic_workers_are_as_many_as_processors(monkeypatch):
+    """Their number is not changed while the pipeline runs."""
+    monkeypatch.setattr(settings, "available_cpus", lambda: 3)
+    pipe = pipeline_def(numbers, batch_size=5, num_threads=1, py_num_workers="auto")()
+    report = pipe.settings()
+    assert report.settled
+    assert str(report["py_num_workers"]) == "py_num_workers=3 (auto: one for each processor)"
 
 
 def test_fixed_settings_are_reported_as_given_or_default():
