@@ -43,7 +43,10 @@ class Trial:
     def run(self) -> None:
         """Runs the step; the errors of an operator that cannot use the sample are ignored."""
         try:
-            kernel = Bound(find(self.op), self.constants, self.outputs)
+            op = find(self.op)
+            if op.loads_hook is not None:
+                op.loads_hook()
+            kernel = Bound(op, self.constants, self.outputs)
             inputs = [noise(shape, dtype) for shape, dtype in self.inputs]
             kernel(inputs, self.layouts, self.arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
         except Exception as error:

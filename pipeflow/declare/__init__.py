@@ -36,7 +36,9 @@ from pipeflow.declare.frameworks import framework as framework
 from pipeflow.declare.frameworks import frameworks as frameworks
 from pipeflow.declare.kernel_calls import KernelCalls as KernelCalls
 from pipeflow.declare.kernel_calls import Memory as Memory
+from pipeflow.declare.kernel_calls import NotReady as NotReady
 from pipeflow.declare.kernel_calls import Number as Number
+from pipeflow.declare.kernel_calls import OfThread as OfThread
 from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.opdef import Link as Link

@@ -19,7 +19,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeflow.declare.parameters import Args
-from pipeflow.declare.tables import require
+from pipeflow.declare.tables import NoTable, require
+
+
+class NotReady(NoTable):
+    """A kernel of the record is not compiled yet: the bodies work until it is."""
+
+
+@dataclass(frozen=True)
+class OfThread:
+    """An array of fixed size that each thread has for itself, and that lasts from sample to sample."""
+
+    find: Callable[[], np.ndarray]  # for the calling thread
 
 
 class Trace(Protocol):
@@ -39,6 +50,10 @@ class Trace(Protocol):
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence["Number"]:
         """Adds a call of a kernel, which is made at once for the first sample if ``now``; its results."""
+        ...
+
+    def count(self, what: str) -> None:
+        """Counts a thing in ``kernels.counts`` for each sample that is done."""
         ...
 
 
@@ -163,12 +178,14 @@ class KernelCalls:
         inputs: Sequence[Memory],
         layouts: Sequence[str],
         args: Args,
+        key: Number | None = None,
     ) -> None:
         self._trace = trace
         self._place = place
         self.inputs = inputs
         self.layouts = layouts
-        self.args = args  # all are constants
+        self.args = args  # constants, and a Number for each argument that is named as ``varying``
+        self._key = key
         self.outputs: dict[int, Memory] = {}
         self.constants: dict[int, np.ndarray] = {}
 
@@ -176,6 +193,21 @@ class KernelCalls:
     def input(self) -> Memory:
         """The first input."""
         return self.inputs[0]
+
+    @property
+    def key(self) -> Number:
+        """The 64 bits of the sample's key, of an operator with random numbers."""
+        assert self._key is not None
+        return self._key
+
+    def wait_for(self, ready: bool) -> None:
+        """Makes no record as long as a kernel of it is not ready."""
+        if not ready:
+            raise NotReady
+
+    def count(self, what: str) -> None:
+        """Counts a thing in ``kernels.counts`` for each sample that is done."""
+        self._trace.count(what)
 
     def require(self, condition: Any) -> None:
         """The calls describe only samples for which this is true."""
@@ -200,7 +232,7 @@ class KernelCalls:
         return Memory(self._trace.memory(prod(extents) * dtype.itemsize), extents, dtype)
 
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
-        """Adds a call of a compiled kernel with Memory, Numbers and constants; returns its results."""
+        """Adds a call of a compiled kernel with Memory, Numbers, OfThread and constants; returns its results."""
         return self._trace.call(kernel, arguments, now=False)
 
     def read(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:

@@ -116,6 +116,10 @@ class OpDef:
     ends_sampling_hook: Callable[..., Any] | None = None
     rows_hook: Callable[..., Any] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
+    calls_varying: frozenset[str] = frozenset()
+    loads_hook: Callable[[], None] | None = None
+    samples_calls_hook: Callable[[Args], Any] | None = None
+    ends_sampling_calls_hook: Callable[..., None] | None = None
     caller_hook: Callable[[Args], Callable[..., Any]] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
     __signature__ = _LazySignature()
@@ -241,6 +245,25 @@ class OpDef:
     def calls(self, hook: Callable[[KernelCalls], None]) -> Callable[[KernelCalls], None]:
         """Declares the work on a sample as calls of compiled kernels (declare/kernel_calls.py)."""
         self.calls_hook = hook
+        return hook
+
+    def varying(self, *names: str) -> None:
+        """Names what may differ from sample to sample in ``calls``: arguments that are integers, and "key"."""
+        self.calls_varying = frozenset(names)
+
+    def loads(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Declares what loads or compiles the kernels of ``calls`` that the body does not use."""
+        self.loads_hook = hook
+        return hook
+
+    def samples_calls(self, hook: Callable[[Args], Any]) -> Callable[[Args], Any]:
+        """Declares ``samples`` for compiled programs: ``(args) -> numbers for the kernels``, or NoTable."""
+        self.samples_calls_hook = hook
+        return hook
+
+    def ends_sampling_calls(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Declares ``ends_sampling`` for compiled programs: ``(calls, source, numbers, dtype between, args)``."""
+        self.ends_sampling_calls_hook = hook
         return hook
 
     # The fusion of a plan reads these declarations (operators/chains.py).

@@ -9,14 +9,14 @@ _of_thread: WeakKeyDictionary[threading.Thread, Counter[str]] = WeakKeyDictionar
 _lock = threading.Lock()
 
 
-def count(what: str) -> None:
-    """Counts one thing for this thread; only its own thread writes a counter."""
+def count(what: str, number: int = 1) -> None:
+    """Counts things for this thread; only its own thread writes a counter."""
     thread = threading.current_thread()
     counter = _of_thread.get(thread)
     if counter is None:
         with _lock:
             counter = _of_thread[thread] = Counter()
-    counter[what] += 1
+    counter[what] += number
 
 
 def total(threads: Iterable[threading.Thread]) -> Counter[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeflow.declare import (
     Args,
+    KernelCalls,
     Link,
     Operator,
     Param,
@@ -71,6 +72,10 @@ def chain(operators: tuple[str, ...]) -> Operator:
     if links[0].draw_hook is not None:
         op.draw(lambda key, specs, args: drawn(links[0], key, specs, op.links[0].part(vars(args))))
     table = line_rows if links[0].line_hook else sampling_rows
+    if len(links) == 2 and links[0].samples_calls_hook and links[1].ends_sampling_calls_hook:
+        op.calls(lambda calls: sampling_calls(op.links, calls))
+        op.varying(*(f"{name}_1" for name in links[1].calls_varying))
+        op.loads_hook = links[1].loads_hook
     op.rows(lambda specs, args, keys: table(links, specs[0], [link.part(vars(args)) for link in op.links], keys))
     return op
 
@@ -122,6 +127,20 @@ def sampled(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Se
             return one_by_one(links, image, layout, parts, out)
     result = links[-1].ends_sampling_hook(image, axes, head, between, parts[-1], out)  # type: ignore[misc]
     return one_by_one(links, image, layout, parts, out) if result is None else result
+
+
+def sampling_calls(links: Sequence[Link], calls: KernelCalls) -> None:
+    """``sampled`` for a program of kernel calls."""
+    image = calls.input
+    head, last = (Args(**link.part(vars(calls.args))) for link in links)
+    between = head.dtype or image.dtype
+    calls.require(calls.layouts[0] == "HWC" and {image.dtype, between} <= {UINT8, FLOAT})
+    calls.require(not getattr(head, "save_attrs", False))
+    height, width, channels = image.extents
+    calls.require(channels == 3)
+    calls.require(height * width > 0)
+    numbers = links[0].op.samples_calls_hook(head)  # type: ignore[misc]
+    links[1].op.ends_sampling_calls_hook(calls, image, numbers, between, last)  # type: ignore[misc]
 
 
 def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:

@@ -12,7 +12,9 @@ from pipeflow.declare import (
     Args,
     DType,
     Floats,
+    KernelCalls,
     Layout,
+    Memory,
     Out,
     Sample,
     Spec,
@@ -235,6 +237,32 @@ def _(image: np.ndarray, axes: Sequence[Axis], resizing: Any, between: np.dtype,
     means, factors = per_channel(args.mean, 3, "mean"), scaled(args.std, 3, args.scale)
     rounds = between == np.uint8
     return kernels.everyday.resample_normalize(image, *taps, means, factors, float(args.shift), rounds, out, first)
+
+
+@crop_mirror_normalize.ends_sampling_calls
+def _(calls: KernelCalls, image: Memory, resizing: Any, between: np.dtype, args: Any) -> None:
+    calls.wait_for(not kernels.start.state.choosing and kernels.fused.kept())
+    calls.require(args.dtype == FLOAT and channel_first(args.output_layout) and not args.pad_output)
+    calls.require(0 <= args.crop_pos_y <= 1 and 0 <= args.crop_pos_x <= 1)
+    height, width, _channels = image.extents
+    extents, filters = resizing
+    kept = crop_extents("HW", (0, 0), args)
+    place = float(args.crop_pos_y), float(args.crop_pos_x), args.rounding == "round"
+    window = calls.read(kernels.fused.window_of, height, width, *extents, *kept, *place)
+    calls.require(window[2] > 0)
+    out = calls.output((3, window[2], window[3]), FLOAT)
+    numbers = per_channel(args.mean, 3, "mean"), scaled(args.std, 3, args.scale), float(args.shift)
+    rows = image.reshaped(height, width * 3)
+    options = *filters, *window, args.mirror + 0, *numbers, between == np.uint8
+    calls.call(kernels.fused.resize_to_planes, rows, height, width, *extents, *options, out.flat)
+
+
+crop_mirror_normalize.varying("mirror")
+
+
+@crop_mirror_normalize.loads
+def _() -> None:
+    kernels.fused.load()
 
 
 @crop_mirror_normalize.check

@@ -4,12 +4,26 @@ The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000, the first frame of a
 of windows are in `decoders_cropped.py`, those of volumes in `decoders_volumes.py`.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Args, DType, Out, Sample, Spec, default, operator, parameters
+from pipeflow.declare import (
+    UNKNOWN,
+    Args,
+    DType,
+    KernelCalls,
+    OfThread,
+    Out,
+    Sample,
+    Spec,
+    default,
+    largest,
+    operator,
+    parameters,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.encoded import encoded, path
 from pipeflow.operators.readers import npy
@@ -126,6 +140,47 @@ def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     (``pip install nvidia-nvimgcodec-cu13 nvidia-nvjpeg``) and can, else on the CPU and copied.
     """
     return decode(data, args, out, source)
+
+
+def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] | None = None) -> None:
+    """``decode`` of plain JPEG files for a program of kernel calls; ``window(height, width)`` returns numbers as a region."""
+    args, data = calls.args, calls.input
+    wanted = _wanted(args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct)
+    calls.wait_for(kernels.jpeg_switch.decoding.ready())
+    calls.require(len(data.extents) == 1 and data.dtype == _UINT8 and wanted.dtype == _UINT8)
+    calls.require(not wanted.fast_idct and args.on_damage == "error" and wanted.color in ("RGB", "BGR", "GRAY"))
+    jpeg, size = kernels.jpeg, data.size
+    known, height, width, components = calls.read(kernels.jpeg_headers.read_size, data)
+    calls.require(known > 0)
+    _check_limits(calls, height * width, size)
+    calls.require(height * width <= size * 512 + 511)
+    top, left, rows, columns = (0, 0, height, width) if window is None else window(height, width)
+    checked = height + 1
+    if window is not None:  # only as far as libjpeg-turbo would notice damage
+        bottom = top + rows + kernels.jpeg_switch.MARGIN
+        checked = largest(bottom + height - largest(bottom, height), top + rows + 1)
+    channels = 1 if wanted.color == "GRAY" else 3
+    out = calls.output((rows, columns, channels), _UINT8)
+    own = [OfThread(find) for find in jpeg.FIXED]
+    stream, planes, sums, tints = (
+        calls.scratch((extent,), dtype) for extent, dtype in zip(jpeg.room(size, width), jpeg.GROWING)
+    )
+    numbers = height, width, components, top, left, rows, columns, jpeg.COLORS[wanted.color], checked
+    kept = *own[:-5], stream, *own[-5:], planes, sums, tints
+    calls.require(calls.call(jpeg.decode_image, data, *numbers, *kept, out.flat)[0] == 0)
+    calls.count(kernels.jpeg_switch.COMPILED)
+
+
+def _check_limits(calls: KernelCalls, pixels: Any, size: Any) -> None:
+    """The limits of ``kernels.image_limits``."""
+    args, limits = calls.args, kernels.image_limits
+    calls.require(pixels <= (limits.MAX_PIXELS if args.max_pixels is None else args.max_pixels))
+    if args.max_pixels is None:
+        calls.require(pixels <= largest(limits.SMALL_IMAGE, size * limits.PIXELS_PER_BYTE))
+    calls.require(pixels * 3 <= (limits.MAX_BYTES if args.max_bytes is None else args.max_bytes))
+
+
+image.calls(jpeg_calls)
 
 
 @image.infer

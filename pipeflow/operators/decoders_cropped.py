@@ -3,14 +3,16 @@
 They decode only the window, as far as the decoding library allows (`kernels.images.decode_region`).
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Args, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Args, KernelCalls, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
-from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, fits_codec, image_spec
+from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, fits_codec, image_spec, jpeg_calls
 from pipeflow.operators.windows import BOUNDS, CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 
 PAGE = """These operators decode a window of each image.
@@ -92,6 +94,21 @@ def random_region(key: Any, args: Any) -> Region:
     """A random window, as a function of the image's extents."""
     area, ratio, attempts = args.random_area, args.random_aspect_ratio, args.num_attempts
     return lambda height, width: random_window(key, height, width, area, ratio, attempts)
+
+
+@image_random_crop.calls
+def _(calls: KernelCalls) -> None:
+    args = calls.args
+    bounds = *args.random_area, *args.random_aspect_ratio
+
+    def window(height: Any, width: Any) -> Sequence[Any]:
+        options = *map(float, bounds), *map(math.log, args.random_aspect_ratio), args.num_attempts
+        return calls.read(kernels.random_windows.random_window, calls.key, height, width, *options)
+
+    jpeg_calls(calls, window)
+
+
+image_random_crop.varying("key")
 
 
 @image_random_crop.infer

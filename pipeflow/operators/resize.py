@@ -33,6 +33,7 @@ from pipeflow.operators.sampling import (
     axes_table,
     known_sizes,
     resize_axes,
+    resize_numbers,
     resize_table,
     resized_spec,
     run,
@@ -136,6 +137,9 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
 @resize.samples
 def _(extents: Sequence[int], args: Any) -> list[Axis]:
     return resize_axes(extents, "HW", args)
+
+
+resize.samples_calls(resize_numbers)
 
 
 alias(resize, "experimental.resize")

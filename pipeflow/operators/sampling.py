@@ -218,6 +218,21 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
     return axes
 
 
+def resize_numbers(args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The resize of a whole image for programs of kernel calls: the numbers of its extents, and those of its filters."""
+    require(args.roi_start is None and args.roi_end is None and not args.max_size)
+    (tall, wide), mode = wanted_sizes("HW", args)
+    require(tall >= 0 and wide >= 0 and (tall or wide))
+    fused = kernels.fused
+    if mode in ("not_smaller", "not_larger"):
+        how = fused.NOT_SMALLER if mode == "not_smaller" else fused.NOT_LARGER
+    else:
+        require(mode in ("default", "stretch"))
+        how = fused.RATIO if mode == "default" and not (tall and wide) else fused.EACH
+    kinds = [int(args.interp_type if kind is None else kind) for kind in (args.min_filter, args.mag_filter)]
+    return (float(tall), float(wide), how, bool(args.subpixel_scale)), (*kinds, bool(args.antialias))
+
+
 def clamped(low: float, high: float, extent: int) -> tuple[float, float]:
     """A region that is not farther than `BEYOND` from the image: there, every pixel is that of its border.
 

@@ -16,12 +16,13 @@ import numpy as np
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan
-from pipeflow.declare import Args, KernelCalls, Memory, NoTable, Number, Spec, require
+from pipeflow.declare import Args, KernelCalls, Memory, NoTable, NotReady, Number, OfThread, Spec, require
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.kept import read_outside
-from pipeflow.executor.runners.sample_step import SampleStep
+from pipeflow.executor.runners.sample_step import SampleStep, is_large
+from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
 MOST = 1 << 31  # bytes of an array: larger ones are computed one by one
@@ -30,6 +31,7 @@ PROGRAMS = 8  # of a chain: for files of different kinds. Samples of more kinds 
 FAILURES = 64  # samples of which a chain tries to make a program, and cannot
 BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
 SCRATCH = -1  # the slot of an arena for what is between the calls
+BYTE = np.dtype(np.uint8)
 Kind = tuple[Any, ...]  # types, numbers of axes and layouts of the inputs
 
 
@@ -77,7 +79,10 @@ class Chain:
             kind += tuple([batch.layouts[slot] for slot in self.inputs])
             number = 0
             while left and number < PROGRAMS:
-                program = self._program(kind, number, batch, left[0][1])
+                try:
+                    program = self._program(kind, number, batch, *left[0])
+                except NotReady:
+                    break
                 if program is None:
                     left = left[1:]
                     continue
@@ -88,7 +93,9 @@ class Chain:
             _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows))
         return done
 
-    def _program(self, kind: Kind, number: int, batch: BatchRun, arrays: Sequence[np.ndarray]) -> "Program | None":
+    def _program(
+        self, kind: Kind, number: int, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]
+    ) -> "Program | None":
         """One program after another for samples of a kind; a new one, made for these arrays, if there are no more."""
         with self._lock:
             programs = self._programs.setdefault(kind, [])
@@ -97,7 +104,9 @@ class Chain:
             if sum(map(len, self._programs.values())) >= PROGRAMS or self._failed >= FAILURES:
                 return None
             try:
-                program = Program(self, batch, arrays)
+                program = Program(self, batch, sample, arrays)
+            except NotReady:
+                raise
             except (NoTable, *PLAIN_ERRORS):  # the step itself reports the error
                 self._failed += 1
                 return None
@@ -123,7 +132,10 @@ def _able(step: SampleStep) -> bool:
     return (
         type(step) is SampleStep
         and op.calls_hook is not None
-        and not (plain.guard or plain.arguments or plain.user_code or step.random or step.streams or op.layouts)
+        and not (plain.guard or plain.user_code)
+        and all(name in op.calls_varying and not inside for name, _, inside in step.arguments)
+        and (not step.random or "key" in op.calls_varying)
+        and (not step.streams or set(step.storages) == {"dense"})
         and bool(plain.inputs)
         and not any(step.shared)
         and kernels.kernel_calls.clock() is not None
@@ -140,8 +152,13 @@ def _count(laps: Sequence[Clock], spent: np.ndarray, seconds: float, busy: float
 class Program:
     """The work of a chain on samples like a first one."""
 
-    def __init__(self, chain: Chain, batch: BatchRun, arrays: Sequence[np.ndarray]) -> None:
+    def __init__(self, chain: Chain, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
         self.chain = chain
+        self._size = batch.size
+        self._keys: list[tuple[int, int]] = []  # register, slot of the keys
+        self._columns: list[tuple[int, int, Any]] = []  # register, slot of an argument and its kind
+        self._counted: list[str] = []
+        self._later: list[tuple[Memory, Memory]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
         self._constants: dict[int, Number] = {}
         self._instructions: list[tuple[int, int, int, int]] = []
@@ -160,22 +177,36 @@ class Program:
         self.layouts: dict[int, str] = {}
         for number, step in enumerate(chain.steps):
             self._step = number
-            self._declare(step, columns, layouts)
+            self._declare(step, columns, layouts, batch, sample)
         self._finish()
 
-    def _declare(self, step: SampleStep, columns: dict[int, Memory], layouts: dict[int, str]) -> None:
+    def _declare(
+        self, step: SampleStep, columns: dict[int, Memory], layouts: dict[int, str], batch: BatchRun, sample: int
+    ) -> None:
         """Records one step."""
         slots, op = step.step.outputs, step.op
         inputs = [columns[slot] for slot in step.step.inputs]
         op.check_dtype(inputs[0].dtype)
+        require(not op.layouts or layouts[step.step.inputs[0]] in op.layouts)
         arguments = {**op.defaults, **step.constants}
+        varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
+        key = None
+        if step.random:
+            key = self._register(_signed(batch.keys[step.key_slot][sample]))
+            self._keys.append((key.register, step.key_slot))
 
         def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
             return self._output(step, output, extents, dtype)
 
-        calls = KernelCalls(self, place, inputs, [layouts[slot] for slot in step.step.inputs], Args(**arguments))
+        calls = KernelCalls(
+            self, place, inputs, [layouts[slot] for slot in step.step.inputs], Args(**arguments | varying), key
+        )
         assert op.calls_hook is not None
         op.calls_hook(calls)
+        for made, kept in self._later:
+            self.call(kernels.streaming.stream, (made, kept), now=False)
+        self._later.clear()
+        arguments |= {name: number.value for name, number in varying.items()}
         specs = [
             Spec(tuple([_value(extent) for extent in memory.extents]), memory.dtype, layouts[slot])
             for slot, memory in zip(step.step.inputs, inputs)
@@ -193,6 +224,17 @@ class Program:
     def _register(self, value: int | None) -> Number:
         self._start.append(value or 0)
         return Number(self, len(self._start) - 1, value)
+
+    def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number:
+        """An argument that differs from sample to sample."""
+        column = batch.column(slot, kind)
+        require(column is not None and _integers(column))
+        number = self._register(int(column[sample]))  # type: ignore[index]
+        self._columns.append((number.register, slot, kind))
+        return number
+
+    def count(self, what: str) -> None:
+        self._counted.append(what)
 
     def _number(self, given: Any) -> Number:
         """The register of a number; constants have registers too."""
@@ -247,6 +289,11 @@ class Program:
             address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         registers = [self._number(extent).register for extent in extents]
         self.places.append(_Place(slot, storage, address.register, registers, dtype))
+        if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
+            nbytes = prod(extents) * dtype.itemsize
+            made = self.memory(nbytes)
+            self._later.append((Memory(made, (nbytes,), BYTE), Memory(address, (nbytes,), BYTE)))
+            address = made
         return Memory(address, extents, dtype)
 
     def _finish(self) -> None:
@@ -267,6 +314,9 @@ class Program:
         self._first = np.array(self._start, np.int64)
         self._scratch = 1 << 16  # bytes of memory for a sample
         self._results = float(1 << 12)  # bytes of results of a sample, on average
+        self._own = [
+            (start + offset, find) for call, start in zip(self._calls, starts.tolist()) for offset, find in call.own
+        ]  # arrays of the thread, and the places of their addresses in the records
 
     # Running.
 
@@ -291,7 +341,18 @@ class Program:
         dense = [place for place in self.places if place.storage == "dense"]
         for place in dense:
             registers[:, place.address] = [tools.address_of(_held(batch, place.slot, sample)) for sample, _ in left]
+        for key, slot in self._keys:
+            held = batch.keys[slot]
+            registers[:, key] = np.array([held[sample] for sample, _ in left], np.uint64).view(np.int64)
+        for number, slot, argument in self._columns:
+            column = batch.column(slot, argument)
+            if column is None or not _integers(column):
+                return set(), []
+            registers[:, number] = [column[sample] for sample, _ in left]
         record = self._record.copy()  # of this thread
+        own = record.view(np.int64)
+        for offset, find in self._own:
+            own[offset // 8] = tools.address_of(find())
         base = tools.address_of(record)
         moves = self._moves + (0, base, 0)
         status = np.empty(count, np.int32)
@@ -323,6 +384,8 @@ class Program:
                 self._scratch = max(self._scratch, more)
         codes = status.tolist()
         done = self._keep_results(batch, left, rows, codes, registers.tolist(), blocks)
+        for what in self._counted:
+            counts.count(what, len(done))
         return done, [item for item, code in zip(left, codes) if code == tools.UNDESCRIBED]
 
     def _keep_results(
@@ -368,6 +431,15 @@ def _keep(batch: BatchRun, row: list[Any], slot: int, storage: str, sample: int,
         batch.values[slot][sample] = value
 
 
+def _integers(column: Sequence[Any]) -> bool:
+    return all(type(value) in (bool, int) for value in column)
+
+
+def _signed(key: int) -> int:
+    """The number of 64 bits with a sign that has the bits of a key."""
+    return key - (1 << 64) if key >> 63 else key
+
+
 def _value(given: Any) -> int:
     if not isinstance(given, Number):
         return int(given)
@@ -397,6 +469,8 @@ class _Call:
         types = [
             tools.array_type(x.dtype, len(x.extents))
             if isinstance(x, Memory)
+            else tools.array_type(x.find().dtype, x.find().ndim)
+            if isinstance(x, OfThread)
             else tools.type_of(0 if isinstance(x, Number) else x)
             for x in arguments
         ]
@@ -407,8 +481,12 @@ class _Call:
         self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # they live as long as the call
         self.offsets = tools.offsets_of(self.entry.row)
         self.results = [offset for name, offset in self.offsets.items() if name[0] == "r"]
+        self.own: list[tuple[int, Callable[[], np.ndarray]]] = []  # place in the record, array of the thread
         row = np.zeros(1, self.entry.row)
         for number, argument in enumerate(arguments):
+            if isinstance(argument, OfThread):
+                self.own.append((self.offsets[str(number)], argument.find))
+                argument = argument.find()
             if isinstance(argument, np.ndarray):
                 require(argument.flags.c_contiguous)
                 row[str(number)] = tools.address_of(argument)

@@ -43,8 +43,11 @@ from pipeflow.kernels.cpu.jpeg_headers import (
     WIDTH,
     clear,
     read_segments,
+    read_size,
 )
 from pipeflow.kernels.cpu.jpeg_pixels import BGR, GRAY, PART, RGB
+from pipeflow.kernels.cpu.kernel_calls import own_kernels
+from pipeflow.kernels.cpu.random_windows import random_window
 
 BLOCKS = 10  # of a unit at most; the sampling that is known has up to six
 
@@ -122,8 +125,13 @@ def aim_blocks(frame, parts, blocks, count, row):
 @kernel(fastmath=False)
 def decode_image(
     data,
-    expected,
-    window,
+    image_height,
+    image_width,
+    components,
+    top,
+    left,
+    height,
+    width,
     color,
     checked,
     frame,
@@ -145,13 +153,12 @@ def decode_image(
     tints,
     out,
 ):
-    """Decodes the window (top, left, height, width) of a file into `out`; a status of `jpeg_headers`.
+    """Decodes a window of a file into `out`; a status of `jpeg_headers`.
 
-    `expected` is the image's (height, width, components). The scan is decoded at least down to the row `checked`, so that
-    damage above it does not go unnoticed; a file with several scans or with restart markers, to its end.
+    The image must have the given height, width and number of components. The scan is decoded at least down to the row
+    `checked`, so that damage above it does not go unnoticed; a file with several scans or with restart markers, to its end.
     """
     clear(frame)
-    top, left, height, width = window
     place, whole, emitted = 0, False, top
     if data.size < 4 or data[0] != 0xFF or data[1] != 0xD8:
         return DAMAGED
@@ -159,7 +166,7 @@ def decode_image(
     status, place = read_segments(data, np.int64(2), frame, factors, codes)
     if status != DONE:
         return status
-    if frame[AT_END] or (frame[HEIGHT], frame[WIDTH], frame[COMPONENTS]) != expected:
+    if frame[AT_END] or frame[HEIGHT] != image_height or frame[WIDTH] != image_width or frame[COMPONENTS] != components:
         return DAMAGED
     pixels.find_parts(frame, color == GRAY, top, left, height, width, parts)
     whole = frame[SCAN_COMPONENTS] < frame[COMPONENTS]
@@ -251,6 +258,13 @@ def decode_image(
     return DONE if emitted == top + height else DAMAGED
 
 
+def room(size: Any, width: Any) -> tuple[Any, Any, Any, Any]:
+    """The elements of `stream`, `planes`, `sums` and `tints` for a file of `size` bytes and an image of `width` columns; either
+    number may be one that differs from sample to sample."""
+    columns = (width + 31) // 32 * 32 + 64
+    return size + entropy.PADDING, columns * 64 + 64, columns * 2, columns * 4
+
+
 class Workspace:
     """Memory of one thread that lasts from image to image; the look-ups in it serve files with the same codes."""
 
@@ -269,11 +283,11 @@ class Workspace:
 
     def fit(self, size: int, width: int, whole_rows: int) -> None:
         """Makes room for a file of `size` bytes and for samples of `width` columns, or for whole planes of that many rows."""
-        columns = -(-width // 32) * 32 + 64
-        self.stream = self.enough(self.stream, size + entropy.PADDING)
-        self.planes = self.enough(self.planes, columns * max(64, 3 * whole_rows) + 64)
-        self.sums = self.enough(self.sums, 2 * columns)
-        self.tints = self.enough(self.tints, 4 * columns)
+        stream, planes, sums, tints = room(size, width)
+        self.stream = self.enough(self.stream, stream)
+        self.planes = self.enough(self.planes, max(planes, 3 * whole_rows * (planes // 64)))
+        self.sums = self.enough(self.sums, sums)
+        self.tints = self.enough(self.tints, tints)
 
     def enough(self, array: np.ndarray, size: int) -> np.ndarray:
         return array if array.size >= size else self.array(size, array.dtype)
@@ -284,6 +298,19 @@ class Workspace:
 
 
 _threads = threading.local()
+# What a program of kernel calls passes of a workspace, for the calling thread, in the order of `arguments`; the other arrays
+# grow with the image, and have the types GROWING in the order of `room`.
+_PARTS = ("frame", "factors", *range(len(entropy.TABLES)), "state", "blocks", "parts", "queue", "aims")
+GROWING = tuple(np.dtype(kind) for kind in (np.uint8, np.uint8, np.int16, np.uint8))
+
+
+def _finder(part: str | int) -> Callable[[], np.ndarray]:
+    if isinstance(part, int):
+        return lambda: thread_workspace().tables[part]
+    return lambda: getattr(thread_workspace(), part)
+
+
+FIXED = tuple(map(_finder, _PARTS))
 COLORS = {"RGB": RGB, "BGR": BGR, "GRAY": GRAY}
 KEPT = 1 << 25  # bytes of a thread's memory that stay for the next image
 
@@ -337,8 +364,8 @@ def arguments(
     """Those of `decode_image`."""
     return (
         data,
-        size,
-        window,
+        *size,
+        *window,
         color,
         checked,
         space.frame,
@@ -362,11 +389,22 @@ def _types() -> tuple[Any, ...]:
     return types_of(*arguments(Workspace(), nothing, (1, 1, 1), (0, 0, 1, 1), RGB, 1, nothing))
 
 
+def _kernels() -> list[tuple[Any, tuple[Any, ...]]]:
+    """The decoder and what a program of kernel calls needs beside it, each with the types of its arguments."""
+    return [
+        (decode_image, _types()),
+        (read_size, types_of(np.zeros(0, np.uint8))),
+        (random_window, types_of(*[1] * 3, *[1.0] * 6, 1)),
+        *own_kernels(),
+    ]
+
+
 def kept() -> bool:
     """True if the decoder has been compiled for this machine, by this process or another one."""
-    return jit.kept(decode_image, _types())
+    return all(jit.kept(*one) for one in _kernels())
 
 
 def load() -> None:
     """Reads the compiled decoder from the disk, or compiles it."""
-    decode_image.compile(_types())
+    for compiled, signature in _kernels():
+        compiled.compile(signature)

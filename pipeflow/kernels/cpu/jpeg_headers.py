@@ -38,6 +38,8 @@ ZIGZAG[:64] = sorted(range(64), key=lambda i: (i // 8 + i % 8, (i // 8 if (i // 
 _JFIF = np.frombuffer(b"JFIF\0", np.uint8)
 _ADOBE = np.frombuffer(b"Adobe", np.uint8)
 _PROFILE = np.frombuffer(b"ICC_PROFILE\0", np.uint8)
+_EXIF = np.frombuffer(b"Exif\0\0", np.uint8)
+_LOOKED_AT = 4096  # bytes after the size in which there may be a restart interval
 
 
 @kernel(fastmath=False, inline="always")
@@ -268,3 +270,36 @@ def read_segments(data, place, frame, factors, codes):
         if status != DONE:
             return status, place
         place = end
+
+
+@kernel(fastmath=False)
+def read_size(data):
+    """(1, height, width, components) of a plain file: sequential, of 8 bits, without restart markers, and without Exif data,
+    which may turn the image. Zeros for all other files, right or wrong: `image_headers` reads those.
+    """
+    place, nothing = 2, (0, 0, 0, 0)
+    if data.size < 4 or data[0] != 0xFF or data[1] != 0xD8:
+        return nothing
+    while True:
+        if place + 4 > data.size or data[place] != 0xFF:
+            return nothing
+        marker, length = data[place + 1], number_at(data, place + 2)
+        begin, end = place + 4, place + 2 + length
+        if length < 2 or end > data.size:
+            return nothing
+        if marker == 0xC0 or marker == 0xC1:
+            break
+        if not (0xE0 <= marker <= 0xEF or marker == 0xDB or marker == 0xC4 or marker == 0xFE):
+            return nothing
+        if marker == 0xE1 and starts_with(data, begin, end, _EXIF):
+            return nothing
+        place = end
+    if end - begin < 6 or data[begin] != 8:
+        return nothing
+    height, width, components = number_at(data, begin + 1), number_at(data, begin + 3), np.int64(data[begin + 5])
+    if height == 0 or width == 0 or (components != 1 and components != 3):
+        return nothing
+    for i in range(begin, min(begin - 2 + _LOOKED_AT, data.size) - 1):
+        if data[i] == 0xFF and data[i + 1] == 0xDD:
+            return nothing
+    return 1, height, width, components

@@ -33,7 +33,7 @@ COMPILED, LIBRARY = "JPEG files decoded by the compiled decoder", "JPEG files de
 EVERY = 16  # images between two looks at whether the decoder has been compiled
 
 _COLORS = {"RGB": "RGB", "BGR": "BGR", "GRAY": "GRAY", "YCbCr": "RGB"}
-_MARGIN = 16  # rows below a window in which libjpeg-turbo is also made to report damage
+MARGIN = 16  # rows below a window in which libjpeg-turbo is also made to report damage
 _UINT8 = np.dtype(np.uint8)
 
 Region = tuple[int, int, int, int]
@@ -208,7 +208,7 @@ def _decode(
         window = 0, 0, height, width
     else:
         # Damage is noticed where libjpeg-turbo would notice it: in files that it decodes to the window's end, down to there.
-        bottom = window[0] + window[2] + _MARGIN
+        bottom = window[0] + window[2] + MARGIN
         if turn == 1 and header.height_at and wanted.color in ("RGB", "BGR", "GRAY") and bottom < height:
             checked = bottom
         window = stored_window(window, height, width, turn)

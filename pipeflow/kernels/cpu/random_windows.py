@@ -1,0 +1,53 @@
+"""The window of a random crop, for compiled programs: the steps and roundings of `operators.windows.random_window`."""
+
+import math
+
+import numpy as np
+
+from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.noise import GOLDEN, mixed
+
+U = np.uint64
+_LOW = U(0xFFFFFFFF)
+_UNIT = 1.0 / (1 << 53)
+
+
+@kernel(fastmath=False)
+def _bits(key, index):
+    """The random bits number `index` of a key."""
+    return mixed(key ^ mixed(U(index + 1) * GOLDEN))
+
+
+@kernel(fastmath=False, inline="always")
+def _unit(key, index):
+    return np.float64(_bits(key, index) >> U(11)) * _UNIT
+
+
+@kernel(fastmath=False, inline="always")
+def _integer(key, index, below):
+    bits, below = _bits(key, index), U(below)
+    return np.int64(((bits >> U(32)) * below + ((bits & _LOW) * below >> U(32))) >> U(32))
+
+
+@kernel(fastmath=False, inline="always")
+def _half_up(value):
+    return np.int64(math.floor(value + 0.5))
+
+
+@kernel(fastmath=False)
+def random_window(key, height, width, least_area, most_area, least_ratio, most_ratio, low, high, attempts):
+    """(top, left, height, width); `low` and `high` are the logarithms of the bounds of the ratio, and `key` is an int64."""
+    key = U(key)
+    for attempt in range(attempts):
+        target = height * width * (least_area + (most_area - least_area) * _unit(key, 4 * attempt))
+        aspect = math.exp(low + (high - low) * _unit(key, 4 * attempt + 1))
+        wide, tall = _half_up(math.sqrt(target * aspect)), _half_up(math.sqrt(target / aspect))
+        if 0 < wide <= width and 0 < tall <= height:
+            top = _integer(key, 4 * attempt + 2, height - tall + 1)
+            return top, _integer(key, 4 * attempt + 3, width - wide + 1), tall, wide
+    aspect = min(max(width / height, least_ratio), most_ratio)
+    wide = min(width, max(1, _half_up(height * aspect)))
+    tall = min(height, max(1, _half_up(width / aspect)))
+    scale = math.sqrt(min(1.0, most_area * height * width / (wide * tall)))
+    wide, tall = max(1, np.int64(wide * scale)), max(1, np.int64(tall * scale))
+    return (height - tall) // 2, (width - wide) // 2, tall, wide
