@@ -226,10 +226,21 @@ def main() -> int:
                         given.raw.mkdir(exist_ok=True)
                         (given.raw / f"{number:02}.pickle").write_bytes(pickle.dumps(measured[-1]))
                     print(f"{time.perf_counter() - begun:5.0f} s  {title}", file=sys.stderr)
-    return report(reading, measured, time.perf_counter() - begun)
+    return report(reading, measured, time.perf_counter() - begun, given.replay is not None)
 
 
-def report(reading: dict[str, Any], measured: list[Measured], seconds: float) -> int:
+def figures_of(judged: list[Judged]) -> dict[str, float]:
+    """The figures of some pipelines, for the page of benchmarks."""
+    errors = [error for each in judged for error in each.errors]
+    return {
+        "median error, %": 100 * statistics.median(errors),
+        "largest error, %": 100 * max(errors),
+        "recommended, least part of the best speed": min(each.recommended for each in judged),
+        "automatic, least part of the best speed": min(each.automatic for each in judged),
+    }
+
+
+def report(reading: dict[str, Any], measured: list[Measured], seconds: float, replayed: bool) -> int:
     begun = time.perf_counter()
     judged = [judge(found) for found in measured]
     predicting = time.perf_counter() - begun
@@ -287,21 +298,13 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float) ->
         Target("minutes of this benchmark", seconds / 60, 10.0),
     ]
     verdicts(targets)
-    kinds: dict[str, list[float]] = {}
+    by_kind: dict[str, list[Judged]] = {}
     for found, each in zip(measured, judged):
-        kinds.setdefault(found.kind, []).extend(each.errors)
-    results = {
-        "errors": {kind: {"median": statistics.median(found), "largest": max(found)} for kind, found in kinds.items()},
-        "pipelines": {
-            f"{found.kind}: {found.name}": {
-                "median error": statistics.median(each.errors),
-                "recommended": each.recommended,
-                "automatic": each.automatic,
-                "disturbed turns": each.disturbed,
-            }
-            for found, each in zip(measured, judged)
-        },
-    }
+        by_kind.setdefault(found.kind, []).append(each)
+    results = {kind: {"": [figures_of(group)]} for kind, group in by_kind.items()}
+    results |= {f"{found.kind}: {found.name}": {"": [figures_of([each])]} for found, each in zip(measured, judged)}
+    if replayed:
+        return 0
     save("advice", reading, results, targets)
     return 0
 
