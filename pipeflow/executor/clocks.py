@@ -194,6 +194,9 @@ def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ..
     for batch, samples, seconds, busy in tuple(clock.tasks or ()):
         found.setdefault(batch, []).append((samples or 1, seconds, busy))
     whole = sorted(found)[1:-1] or sorted(found)
+    if not whole:  # all batches had been made before
+        each = max(1, batches)
+        return StageFigures(role, places, (((1, clock.seconds / each, clock.busy / each),),))
     return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole), sending)
 
 

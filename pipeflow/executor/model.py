@@ -40,7 +40,7 @@ NEIGHBOURS = 0.16
 CONTENTION = 0.3  # where it does not show in the measured run
 MOST_CONTENTION = 4.0
 CALL_SECONDS = (
-    5e-6  # a sample, with the interpreter held: a function is called apart instead of in a loop over the batch
+    5e-6  # a sample of a function that is called apart instead of in a loop over the batch, in the interpreter
 )
 PYTHON_SECONDS = 6e-6  # a sample and step of an operator, with the interpreter held; where this was not measured
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
@@ -376,9 +376,7 @@ class Model:
         self._waits = [1.0] * len(run.steps)
         self._known: dict[object, Prediction] = {}
         self.factor = 1.0
-        self._keeping = (
-            0.0  # the part of the other processor time of Python functions that keeps the interpreter as well
-        )
+        self._keeping = 0.0  # of the other processor time of Python functions: it keeps the interpreter as well
         self._contention = CONTENTION
         self._overhead = 0.0  # processor seconds of this process for a batch, outside of all steps and the loop
         if run.used and not run.synchronous:

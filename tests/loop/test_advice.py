@@ -638,6 +638,28 @@ def test_the_time_in_the_queue_is_the_second_number_of_linux(monkeypatch):
     assert clocks.queued_seconds(threads) == 2.5
 
 
+def test_batches_that_were_all_made_before(simulation):
+    """At the end of an epoch no task runs any more while the last batches are taken."""
+
+    @pipeline_def(batch_size=2, num_threads=1, prefetch_queue_depth=8, device_id=None)
+    def definition():
+        return fn.external_source(lambda sample: zeros(sample) if sample.idx_in_epoch < 12 else stop(), batch=False)
+
+    pipe = definition()
+    pipe.run()
+    simulation.sleep(1.0)  # until all are made
+    with pipe.measure():
+        for _ in range(4):
+            pipe.run()
+            simulation.sleep(0.01)
+    assert pipe.statistics().batches == 4
+    assert [advice.kind for advice in pipe.advice()] == ["consumer"]
+
+
+def stop():
+    raise StopIteration
+
+
 def test_the_figures_begin_after_the_probe(simulation, measured, spin):
     """It disturbs the times. Its figures are used only until eight batches were made without it."""
     pipe = measured(spin, batches=2)
