@@ -113,7 +113,9 @@ def test_the_default_stream_of_another_thread_is_waited_for_by_the_legacy_one(de
 
 
 def test_the_array_interface_makes_the_default_stream_wait(device):
-    """torch.as_tensor takes data by it and does not look at the stream that it names."""
+    """torch.as_tensor takes data by it and does not look at the stream that it names; CuPy may work on another one."""
+    other = device.stream("current in CuPy")
+    device.current = lambda: other.ptr
     batch = build(lambda: mirror(source())).run()[0].as_tensor()
     _ = batch.__cuda_array_interface__
     found = []
