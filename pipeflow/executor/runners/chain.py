@@ -67,6 +67,8 @@ class Chain:
         self, batch: BatchRun, rows: dict[int, list[Any]], arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
     ) -> set[int]:
         """Runs the chain for samples, whose results in this stage so far are in ``rows``; returns those that are done."""
+        if kernels.start.state.starting or kernels.kernel_calls.clock() is None:
+            return set()  # before the compiler is loaded, or on a system without that clock
         started = timing.wall(), timing.processor()
         spent = np.zeros(len(self.steps), np.int64)
         kinds: dict[Kind, list[tuple[int, list[np.ndarray]]]] = {}
@@ -138,7 +140,6 @@ def _able(step: SampleStep) -> bool:
         and (not step.streams or set(step.storages) == {"dense"})
         and bool(plain.inputs)
         and not any(step.shared)
-        and kernels.kernel_calls.clock() is not None
     )
 
 
