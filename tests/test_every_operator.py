@@ -44,9 +44,6 @@ NOT_BY_VALUE = {
     ),
     "reinterpret": "it reads the bytes",
     "segmentation.select_masks": "the numbers are those of polygons",
-    **dict.fromkeys(
-        ("reductions.rms", "reductions.mean_square"), "squares of large integers of 64 bits do not fit into these"
-    ),
 }
 CASTS = ("cast", "cast_like")  # a complex number does not become a real one
 

@@ -413,6 +413,29 @@ def test_frames_and_batches():
     refused("does not start with F", ValueError, lambda: fn.per_frame(TensorListCPU([clip], "XY")))
 
 
+@pytest.mark.parametrize("place", [0, 7, 600, 1233])
+def test_the_extreme_of_data_with_nan_is_nan(place):
+    """At whatever place it is, and for each result by itself."""
+    values = np.linspace(-5, 5, 1234, dtype=np.float32)
+    values[place] = np.nan
+    table = np.stack([values, np.arange(1234, dtype=np.float32)])
+    for name in ("min", "max"):
+        expected = getattr(np, name)(table, axis=1)
+        reduce = getattr(fn.reductions, name)
+        np.testing.assert_array_equal(reduce(values), expected[0])
+        np.testing.assert_array_equal(reduce(table, axes=1), expected)
+        np.testing.assert_array_equal(reduce(table.T.copy(), axes=0), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+def test_squares_of_large_integers_fit(dtype):
+    """64 bits do not hold them."""
+    values = np.full(9, np.iinfo(dtype).max, dtype)
+    largest = float(np.iinfo(dtype).max)
+    np.testing.assert_allclose(fn.reductions.rms(values), largest, rtol=1e-6)
+    np.testing.assert_allclose(fn.reductions.mean_square(values, dtype=types.FLOAT64), largest**2, rtol=1e-12)
+
+
 def test_reductions_are_numpys():
     """Sums of integers have 64 bits; means are FLOAT; keep_dims and named axes work; empty ones are refused."""
     batch = TensorListCPU([IMAGE], "HWC")

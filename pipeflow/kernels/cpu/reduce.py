@@ -1,6 +1,7 @@
 """Reductions of (outer, reduced, inner) arrays: results of shape (outer, inner).
 
-Floats are summed in float64; integers exactly, in 64 bits.
+Floats are summed in float64; integers exactly, in 64 bits. Squares of integers of 32 bits and more may not fit into these: they
+are summed in float64.
 """
 
 import numpy as np
@@ -55,6 +56,7 @@ def add_distances(data, mean, out):
 
 @kernel
 def pick_extremes(data, largest, out):
+    """NaN among the values is the result, as in NumPy."""
     outer, reduced, inner = data.shape
     for o in range(outer):
         target = out[o]
@@ -63,10 +65,12 @@ def pick_extremes(data, largest, out):
             row = data[o, r]
             if largest:
                 for i in range(inner):
-                    target[i] = max(target[i], row[i])
+                    if row[i] > target[i] or row[i] != row[i]:
+                        target[i] = row[i]
             else:
                 for i in range(inner):
-                    target[i] = min(target[i], row[i])
+                    if row[i] < target[i] or row[i] != row[i]:
+                        target[i] = row[i]
 
 
 def folded(data: np.ndarray) -> np.ndarray:
@@ -81,7 +85,8 @@ def folded(data: np.ndarray) -> np.ndarray:
 
 def sums(data: np.ndarray, power: int) -> np.ndarray:
     """Sums of the elements, or of their squares."""
-    kind = np.float64 if data.dtype.kind == "f" else np.int64 if data.dtype.kind == "i" else np.uint64
+    exact = data.dtype.kind != "f" and (power == 1 or data.dtype.itemsize < 4)
+    kind = (np.int64 if data.dtype.kind == "i" else np.uint64) if exact else np.float64
     outer, _, inner = data.shape
     wide = folded(plain(data))
     out = np.empty((outer, wide.shape[2]), kind)

@@ -144,8 +144,10 @@ class Reduction:
         return 8 * self.results * self.chunks
 
 
-def accumulated(dtype: np.dtype) -> str:
-    """The type in which values of a type are added up."""
+def accumulated(dtype: np.dtype, operation: int = SUM) -> str:
+    """The type in which values of a type, or their squares, are added up: 64 bits hold no squares of large integers."""
+    if operation == DISTANCES or (operation == SQUARES and dtype.itemsize >= 4):
+        return "double"
     return {"f": "double", "i": "long long"}.get(dtype.kind, "unsigned long long")
 
 
@@ -251,7 +253,7 @@ def _reduction(op: OpDef, operation: int, finish: int) -> None:
     def _(call: DeviceCall) -> None:
         plans = [replace(item.plan[0], view=item.input) for item in call.items]
         first = call.items[0]
-        kind = "double" if operation == DISTANCES else accumulated(first.input.dtype)
+        kind = accumulated(first.input.dtype, operation)
         place_partials(call, plans)
         launch_reductions(
             call, plans, operation, kind, [x.inputs[1] for x in call.items] if operation == DISTANCES else None
