@@ -37,9 +37,9 @@ TUNED = {
     },
     "transpose.cu": {
         "transpose<unsigned char>": (64, 850, {"STG": 4}),
-        "split_pixels<unsigned char>": (48, 600, {"LDG": 4, "STG": 4}),
-        "split_pixels<unsigned int>": (48, 600, {"LDG": 16, "STG": 16}),
-        "join_pixels<unsigned char>": (48, 600, {"LDG": 4, "STG": 4}),
+        "split_pixels<unsigned char>": (56, 600, {"LDG": 4, "STG": 4}),
+        "split_pixels<unsigned int>": (56, 600, {"LDG": 16, "STG": 16}),
+        "join_pixels<unsigned char>": (56, 600, {"LDG": 4, "STG": 4}),
     },
     "arithmetic.cu": {
         "arithmetic_values<float, float, float>": (64, 3200, {"LDG": 16, "STG": 16}),
