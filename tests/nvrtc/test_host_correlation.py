@@ -153,3 +153,11 @@ def test_multi_paste(dtype):
     assert_same(lambda: fn.multi_paste(*several, output_size=(50, 80), out_anchors=[0, 0, 9, 4]))
     with pytest.raises(ValueError, match="leaves its canvas"):
         on_host(call_of(lambda: fn.multi_paste(images(dtype), in_ids=[0], output_size=(2, 2))))
+
+
+def test_images_without_pixels_are_refused():
+    """As on the CPU, by both operators."""
+    nothing = [np.empty((0, 5, 3), np.uint8)]
+    for run in (lambda: fn.filter(nothing, [np.ones((3, 3), F)]), lambda: fn.laplacian(nothing)):
+        with pytest.raises(ValueError, match="no pixels"):
+            on_host(call_of(run))
