@@ -222,21 +222,30 @@ class Measures:
         self.peak = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
-        self._used: tuple[int, float] | None = None  # a thread, and its processor time when it got a batch
+        # A thread, and its processor time when it got a batch; None after a brief loop, which counts as busy all the time.
+        self._used: tuple[int, float | None] | None = None
+        self._loop_is_brief = False
         self._others = seconds_of_others()
         self._process = timing.process()
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
-    def delivered(self, asked: float, ready: int, samples: int, used: float = 0.0) -> None:
+    def loop_clock(self) -> float | None:
+        """The caller's processor time, when it asks for a batch; None if its loop was brief before."""
+        return None if self._loop_is_brief else timing.processor()
+
+    def delivered(self, asked: float, ready: int, samples: int, used: float | None = None) -> None:
         """Counts a delivered batch.
 
-        ``asked`` is the time of the call, ``ready`` the number of batches finished at that time, ``used`` the caller's
-        processor time until then.
+        ``asked`` is the time of the call, ``ready`` the number of batches finished at that time, ``used`` what
+        ``loop_clock`` gave then.
         """
         own, thread = asked - self.last, threading.get_ident()
         if self._used is not None and self._used[0] == thread:
-            self._loops.append((own, min(own, max(0.0, used - self._used[1]))))
-        self._used = thread, timing.processor()
+            before = self._used[1]
+            busy = own if used is None or before is None else min(own, max(0.0, used - before))
+            self._loops.append((own, busy))
+        self._loop_is_brief = own < BRIEF_SECONDS
+        self._used = thread, self.loop_clock()
         now = self.last = timing.wall()
         self.waited += now - asked
         self.waits[bisect_left(WAITS, now - asked)] += 1

@@ -28,7 +28,7 @@ class Measuring:
         self._warm = False  # the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
-    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> None:
+    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float | None) -> None:
         """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch.
 
         A probe disturbs what is measured, so measuring begins again after it.

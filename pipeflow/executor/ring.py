@@ -177,7 +177,7 @@ class Executor:
             if self.device is not None:
                 self.device.collect()
             batch = self._next(handing.thread)
-            asked, used = timing.wall(), timing.processor()
+            asked, used = timing.wall(), self.measures.loop_clock()
             ready = self.ready if batch.done else 0
             if self.synchronous:
                 self._work_off(batch)
