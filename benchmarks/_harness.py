@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -196,6 +196,14 @@ def measure(
         for worker in workers:
             worker.close()
     return results
+
+
+def processor_seconds(pipe: Any, batches: int) -> float:
+    """The processor time that a pipeline needs for so many batches."""
+    begin = process_time()
+    for _ in range(batches):
+        pipe.run()
+    return process_time() - begin
 
 
 def median(rows: list[Measures], value: Callable[[Measures], float]) -> float:

@@ -10,11 +10,10 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
-from time import process_time
 
 import _pictures
 import numpy as np
-from _harness import Target, header, save, table, verdicts
+from _harness import Target, header, processor_seconds, save, table, verdicts
 
 from pipeflow import fn, pipeline_def
 from pipeflow.watching.perfetto import write
@@ -40,13 +39,6 @@ def numbers(_folder: str):
     return fn.python_function(values, function=half)
 
 
-def seconds(pipe, batches: int) -> float:
-    begin = process_time()
-    for _ in range(batches):
-        pipe.run()
-    return process_time() - begin
-
-
 def main() -> int:
     reading = header(__doc__)
     rows, found = [], {}
@@ -60,12 +52,12 @@ def main() -> int:
             traced.build()
             trace.over(traced._compiled())
             for pipe in (plain, traced):
-                seconds(pipe, batches)
+                processor_seconds(pipe, batches)
             pairs = []
             for number in range(ROUNDS):
                 trace.events.clear()  # a trace that is full would cost less
-                first = seconds(plain if number % 2 else traced, batches)
-                second = seconds(traced if number % 2 else plain, batches)
+                first = processor_seconds(plain if number % 2 else traced, batches)
+                second = processor_seconds(traced if number % 2 else plain, batches)
                 pairs.append((first, second) if number % 2 else (second, first))
             size = write(trace, str(Path(folder, "trace.json")))
             ratio = statistics.median(after / before for before, after in pairs)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import statistics
 import sys
-from time import process_time
 
 import numpy as np
-from _harness import Target, header, save, table, verdicts
+from _harness import Target, header, processor_seconds, save, table, verdicts
 
 from pipeflow import fn, pipeline_def
 
@@ -43,13 +42,6 @@ def made(graph, **settings):
     return pipe
 
 
-def seconds(pipe, batches: int) -> float:
-    begin = process_time()
-    for _ in range(batches):
-        pipe.run()
-    return process_time() - begin
-
-
 def main() -> int:
     reading = header(__doc__)
     rows, found, targets = [], {}, []
@@ -60,11 +52,11 @@ def main() -> int:
         chosen = {setting: watched.settings()[setting].value for setting in ("num_threads", "prefetch_queue_depth")}
         plain = made(graph, **chosen)
         for pipe in (plain, watched):
-            seconds(pipe, batches)
+            processor_seconds(pipe, batches)
         pairs = []
         for number in range(ROUNDS):
-            first = seconds(plain if number % 2 else watched, batches)
-            second = seconds(watched if number % 2 else plain, batches)
+            first = processor_seconds(plain if number % 2 else watched, batches)
+            second = processor_seconds(watched if number % 2 else plain, batches)
             pairs.append((first, second) if number % 2 else (second, first))
         ratio = statistics.median(after / before for before, after in pairs)
         each = statistics.median(before for before, _ in pairs) / batches

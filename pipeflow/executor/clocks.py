@@ -184,7 +184,7 @@ def seconds_of_others() -> float | None:
 
 def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ...], batches: int) -> StageFigures:
     """The work of a stage on single batches; the first and the last one may not be complete."""
-    role, sending = steps[0].role, 0.0
+    role = steps[0].role
     if role == "processes":
         each = max(1, batches)
         return StageFigures(
@@ -197,7 +197,7 @@ def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ..
     if not whole:  # all batches had been made before
         each = max(1, batches)
         return StageFigures(role, places, (((1, clock.seconds / each, clock.busy / each),),))
-    return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole), sending)
+    return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole))
 
 
 class Measures:

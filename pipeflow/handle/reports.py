@@ -105,16 +105,14 @@ class Reports(Built):
         for way in parallel.values() if isinstance(parallel, Mapping) else () if parallel is None else (parallel,):
             if way not in WAYS:
                 raise ValueError(f"parallel must be one of {list(WAYS)}, got {way!r}")
-        return predicted(
-            Model(self._enough("a prediction")),
-            num_threads=None if num_threads is None else few("num_threads", num_threads),
-            prefetch_queue_depth=None
-            if prefetch_queue_depth is None
-            else few("prefetch_queue_depth", prefetch_queue_depth),
-            py_num_workers=None if py_num_workers is None else few("py_num_workers", py_num_workers),
-            batch_size=None if batch_size is None else few("batch_size", batch_size),
-            parallel=parallel,
-        )
+        wanted = {
+            "num_threads": num_threads,
+            "prefetch_queue_depth": prefetch_queue_depth,
+            "py_num_workers": py_num_workers,
+            "batch_size": batch_size,
+        }
+        given = {name: few(name, number) for name, number in wanted.items() if number is not None}
+        return predicted(Model(self._enough("a prediction")), parallel=parallel, **given)
 
     def _enough(self, what: str) -> Statistics:
         figures = self.statistics()

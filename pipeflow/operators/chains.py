@@ -139,8 +139,10 @@ def sampling_calls(links: Sequence[Link], calls: KernelCalls) -> None:
     height, width, channels = image.extents
     calls.require(channels == 3)
     calls.require(height * width > 0)
-    numbers = links[0].op.samples_calls_hook(head)  # type: ignore[misc]
-    links[1].op.ends_sampling_calls_hook(calls, image, numbers, between, last)  # type: ignore[misc]
+    samples, ends = links[0].op.samples_calls_hook, links[1].op.ends_sampling_calls_hook
+    assert samples is not None
+    assert ends is not None
+    ends(calls, image, samples(head), between, last)
 
 
 def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:

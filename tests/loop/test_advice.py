@@ -50,7 +50,7 @@ def only(run, kind):
 
 
 class TestRules:
-    """Every rule on figures that are given, with the arithmetic beside it."""
+    """Every rule on figures that are given, with the formula of each."""
 
     def test_a_balanced_pipeline_gets_none(self):
         """A loop that waits for 2 of 20 ms, and a pipeline that needs 16 of them: nothing to say."""

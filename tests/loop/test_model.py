@@ -44,7 +44,7 @@ def pace(model, **changes):
 
 @pytest.mark.usefixtures("lossless")
 class TestFormulas:
-    """Each prediction on given figures, with the arithmetic beside it."""
+    """Each prediction on given figures, with the formula of each."""
 
     def test_the_measured_settings_give_the_measured_speed(self):
         """What the simulation does not explain is a factor."""

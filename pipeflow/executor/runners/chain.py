@@ -229,8 +229,9 @@ class Program:
     def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number:
         """An argument that differs from sample to sample."""
         column = batch.column(slot, kind)
-        require(column is not None and _integers(column))
-        number = self._register(int(column[sample]))  # type: ignore[index]
+        if column is None or not _are_integers(column[sample : sample + 1]):
+            raise NoTable
+        number = self._register(int(column[sample]))
         self._columns.append((number.register, slot, kind))
         return number
 
@@ -347,9 +348,10 @@ class Program:
             registers[:, key] = np.array([held[sample] for sample, _ in left], np.uint64).view(np.int64)
         for number, slot, argument in self._columns:
             column = batch.column(slot, argument)
-            if column is None or not _integers(column):
+            values = [] if column is None else [column[sample] for sample, _ in left]
+            if column is None or not _are_integers(values):
                 return set(), []
-            registers[:, number] = [column[sample] for sample, _ in left]
+            registers[:, number] = values
         record = self._record.copy()  # of this thread
         own = record.view(np.int64)
         for offset, find in self._own:
@@ -432,8 +434,8 @@ def _keep(batch: BatchRun, row: list[Any], slot: int, storage: str, sample: int,
         batch.values[slot][sample] = value
 
 
-def _integers(column: Sequence[Any]) -> bool:
-    return all(type(value) in (bool, int) for value in column)
+def _are_integers(values: Sequence[Any]) -> bool:
+    return all(type(value) in (bool, int) for value in values)
 
 
 def _signed(key: int) -> int:

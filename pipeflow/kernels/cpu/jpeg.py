@@ -390,7 +390,7 @@ def _types() -> tuple[Any, ...]:
 
 
 def _kernels() -> list[tuple[Any, tuple[Any, ...]]]:
-    """The decoder and what a program of kernel calls needs beside it, each with the types of its arguments."""
+    """The decoder and the other kernels of programs that decode, each with the types of its arguments."""
     return [
         (decode_image, _types()),
         (read_size, types_of(np.zeros(0, np.uint8))),

@@ -7,7 +7,7 @@ const int AXES = 6;
 struct MoveRow {
   const void* input;
   void* output;
-  const void* input_end;      // of the sample that the box lies in
+  const void* input_end;      // of the sample that has the box
   unsigned total;             // elements of a box, or cells of all runs
   unsigned run;               // bytes that lie together on either side, for move_runs
   int ndim;

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,8 @@ class Mix:
         self._ends = np.cumsum([order.size for order in orders])
         self._far = [getattr(reader.samples, "far", False) for reader in self._readers]
         self.far = any(self._far)
-        self.in_groups = any(getattr(reader.samples, "in_groups", False) for reader in self._readers)
+        self._grouped = [getattr(reader.samples, "in_groups", False) for reader in self._readers]
+        self.in_groups = any(self._grouped)
         seeded = ["seed" in reader._order for reader in self._readers]
         self.order = mixed_order(orders, seeded, weights, epoch_size)
 
@@ -97,7 +99,7 @@ class Mix:
         found: list[tuple[int, Any]] = []
         readers = np.searchsorted(self._ends, indices, side="right")
         for number, reader in enumerate(self._readers):
-            if getattr(reader.samples, "in_groups", False):
+            if self._grouped[number]:
                 before = int(self._ends[number - 1]) if number else 0
                 found += [(number, group) for group in reader.samples.groups(indices[readers == number] - before)]
         return found
@@ -109,13 +111,12 @@ class Mix:
 
     def requested(self) -> int:
         """The bytes of groups that were requested and not decoded yet."""
-        return sum(x.samples.requested() for x in self._readers if getattr(x.samples, "in_groups", False))
+        return sum(reader.samples.requested() for reader in compress(self._readers, self._grouped))
 
     def forget(self) -> None:
         """Drops the groups that were requested."""
-        for reader in self._readers:
-            if getattr(reader.samples, "in_groups", False):
-                reader.samples.forget()
+        for reader in compress(self._readers, self._grouped):
+            reader.samples.forget()
 
     def source_info(self, index: int) -> str:
         """The source_info of the sample."""
