@@ -2,6 +2,8 @@
 PYTHON ?= $(shell sh tools/find_python.sh)
 ENVIRONMENT = sh tools/environment.sh $(@D)
 TESTS ?=
+# Tests start hundreds of processes: each would compile the source of the package again.
+unexport PYTHONDONTWRITEBYTECODE
 # As many test processes as there are processors; one that has nothing left takes tests from the others.
 SIDE_BY_SIDE ?= -n auto --dist worksteal
 
@@ -52,7 +54,8 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" tensorflow-cpu==2.21.0 keras
 
 .venvs/nvrtc/.ready: $(SETUP)
-	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout "nvidia-cuda-nvdisasm==13.*"
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout "nvidia-cuda-nvdisasm==13.*" \
+	    nvidia-nvimgcodec-cu13
 
 CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)

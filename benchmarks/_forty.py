@@ -24,6 +24,7 @@ BASE = {"num_threads": 2, "prefetch_queue_depth": 2, "py_num_workers": 2}
 THREADS = ({"num_threads": 1}, {"num_threads": 4}, {"num_threads": 8})
 DEPTHS = ({"prefetch_queue_depth": 1}, {"prefetch_queue_depth": 4})
 WAYS = ({"parallel": "threads"}, {"parallel": "processes"})
+CACHED = ({"cached": True},)
 TOGETHER = ({"parallel": "threads", "num_threads": 4}, {"parallel": "threads", "num_threads": 8})
 
 
@@ -33,7 +34,9 @@ class Case:
 
     kind: str
     name: str
-    graph: Callable[..., Any]  # called with the value of parallel, returns the outputs
+    graph: Callable[
+        ..., Any
+    ]  # called with the value of parallel, and True if a cache keeps its result; returns the outputs
     settings: Sequence[Mapping[str, Any]]
     batch_size: int = 16
     loop: Callable[[], None] | None = None
@@ -41,11 +44,11 @@ class Case:
 
     def all_settings(self) -> list[dict[str, Any]]:
         """The measured setting first."""
-        base = {**BASE, "batch_size": self.batch_size, "parallel": "serial", **self.base}
+        base = {**BASE, "batch_size": self.batch_size, "parallel": "serial", "cached": False, **self.base}
         return [base, *({**base, **changed} for changed in self.settings)]
 
-    def make(self, parallel: str = "serial", **settings: Any):
-        graph = self.graph
+    def make(self, parallel: str = "serial", cached: bool = False, **settings: Any):
+        graph = partial(self.graph, cached=True) if cached else self.graph
 
         @pipeline_def(device_id=None, seed=1, **settings)
         def pipeline():
@@ -245,11 +248,11 @@ def cases(folder: Path) -> list[Case]:
         return fn.readers.file(files=sorted(map(str, (folder / name).iterdir())))[0]
 
     def pictures(name: str, *rest: Callable[[Any, str], Any]):
-        def graph(parallel: str):
+        def graph(parallel: str, cached: bool = False):
             x = fn.decoders.image(files(name))
             for each in rest:
                 x = each(x, parallel)
-            return x
+            return fn.cache(x, memory=1 << 28) if cached else x
 
         return graph
 
@@ -286,9 +289,9 @@ def cases(folder: Path) -> list[Case]:
     ways = (*WAYS, *TOGETHER, {"num_threads": 1}, {"prefetch_queue_depth": 4})
     return [
         Case("decoding", "small pictures", pictures("small"), plain),
-        Case("decoding", "pictures, resized", pictures("middle", resized), plain, 8),
+        Case("decoding", "pictures, resized", pictures("middle", resized), (*plain, *CACHED), 8),
         Case("decoding", "pictures, resized and normalized", pictures("middle", resized, normalized), plain, 8),
-        Case("decoding", "large pictures", pictures("large", resized), plain, 4),
+        Case("decoding", "large pictures", pictures("large", resized), (*plain, *CACHED), 4),
         Case("decoding", "pictures and a function", pictures("middle", resized, with_function(darker)), ways, 8),
         Case(
             "decoding",

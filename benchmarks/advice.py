@@ -1,14 +1,19 @@
 """How well does one measured run predict the speed with other settings, and how near to the best are the chosen ones?
 
-    python benchmarks/advice.py [words of the names of some pipelines] [--raw FOLDER] [--replay FOLDER]
+    python benchmarks/advice.py [words of the name of a pipeline] [--raw FOLDER] [--replay FOLDER]
 
 In each of three rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
-alone its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes. In the
-same round other pipelines with these settings run in turn, so that a disturbance of the machine affects all in the same way.
-The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto". It takes
-its turn in the rounds, and is compared with the best of the fixed settings that "auto" may choose. If other programs or other
-guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless there are none; the last
-table says how many turns were disturbed. `--raw` keeps the figures, and `--replay` predicts from kept ones.
+alone its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes, a cache.
+In the same round other pipelines with these settings run in turn, so that a disturbance of the machine affects all of them alike.
+The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto".
+
+Of many settings that are equally fast one always seems the best, by accident. So the rounds only choose: the recommended setting,
+the best of all, and the best of the fixed ones that "auto" may choose. Then these and `auto` run again in turn, and the parts of
+the best speed are medians over these last turns.
+
+If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
+there are none; the last table says how many turns were disturbed. `--raw` keeps the figures, and `--replay` predicts from kept
+ones.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from pipeflow.executor.model import Model
 MEASURED = 0.9  # seconds of a run that predicts; a probe of the interpreter takes the first 0.4
 TURN = 0.22  # seconds of a turn
 ROUNDS = 3
+LAST_ROUNDS = 5  # of the settings that were chosen
 TUNING = 2.0  # seconds that automatic settings have at most, and 200 batches
 PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
@@ -65,10 +71,15 @@ class Measured:
     settings: list[dict[str, Any]]
     figures: list[Statistics] = field(default_factory=list)  # of each round
     turns: list[list[Turn]] = field(default_factory=list)  # for each setting the turn of each round
-    automatic: list[Turn] = field(default_factory=list)
+    spared: list[str] = field(default_factory=list)  # the steps that a cache spares,
+    kept: str = ""  # and the one whose samples it keeps
     chosen: str = ""
     on_threads: bool = False  # "auto" may call the functions on threads
     batches: int = 0  # until the automatic settings were settled
+    recommended: list[Turn] = field(default_factory=list)  # the last turns: of the recommended setting,
+    best: list[Turn] = field(default_factory=list)  # of the best one,
+    best_free: list[Turn] = field(default_factory=list)  # of the best one that "auto" may choose,
+    automatic: list[Turn] = field(default_factory=list)  # and of the automatic settings
 
 
 class Runner:
@@ -119,6 +130,9 @@ def measure(case: _forty.Case) -> Measured:
         automatic["parallel"] = "auto"
     auto = Runner(case, {**settings[0], **automatic})
     base, *runners = [Runner(case, each) for each in [settings[0], *settings]]
+    if any(each["cached"] for each in settings):
+        found.kept = base.pipe.plan.steps()[-1].name
+        found.spared = base.pipe.plan.needed_only_by(found.kept)
     begun = time.perf_counter()
     while not auto.pipe.settings().settled and time.perf_counter() - begun < TUNING:
         auto.step()
@@ -131,13 +145,28 @@ def measure(case: _forty.Case) -> Measured:
         with base.pipe.measure():
             base.turn(MEASURED, PERIOD)
         found.figures.append(base.pipe.statistics())
-        for runner, results in zip((*runners, auto), (*found.turns, found.automatic)):
+        for runner, results in zip(runners, found.turns):
             settle(0.05, 0.5)
             results.append(runner.turn(TURN))
     ways = [choice.value for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
     found.on_threads = bool(ways) and set(ways) == {"threads"}
     choices = [choice for choice in auto.pipe.settings() if choice.by == "auto" and " of " not in choice.name]
     found.chosen = ", ".join(f"{choice.name}={choice.value}" for choice in choices)
+    rates = [rate(turns) for turns in found.turns]
+    last = {
+        "recommended": runners[recommended(found, medians(found))],
+        "best": runners[max(range(len(rates)), key=rates.__getitem__)],
+        "best_free": runners[max(free(found), key=rates.__getitem__)],
+        "automatic": auto,
+    }
+    for _ in range(LAST_ROUNDS):
+        settle(0.1, 0.5)
+        known: dict[Runner, Turn] = {}  # one turn counts for all that chose this setting
+        for name, runner in last.items():
+            if runner not in known:
+                settle(0.05, 0.5)
+                known[runner] = runner.turn(TURN)
+            getattr(found, name).append(known[runner])
     return found
 
 
@@ -172,33 +201,66 @@ def ratio(predictions: list[float], figures: list[Statistics], turns: list[Turn]
     return statistics.median([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
 
 
-def judge(found: Measured) -> Judged:
+def part(turns: list[Turn], best: list[Turn]) -> float:
+    """The median part of the speed of the best setting, over the rounds that were not disturbed, if there are any."""
+    pairs = [(turn.rate / other.rate, turn.quiet and other.quiet) for turn, other in zip(turns, best)]
+    return statistics.median([found for found, quiet in pairs if quiet] or [found for found, _ in pairs])
+
+
+def predictions_of(found: Measured) -> list[list[float]]:
+    """For each setting the predicted speed by the figures of each round."""
     models = [Model(figures) for figures in found.figures]
-    predictions = [[predicted(model, **settings).samples_per_second for model in models] for settings in found.settings]
-    medians = [statistics.median(ours) for ours in predictions]
+    results = []
+    for each in found.settings:
+        given = {name: value for name, value in each.items() if name != "cached"}
+        cache = {"spared": found.spared, "kept": found.kept} if each["cached"] else {}
+        results.append([predicted(model, **given, **cache).samples_per_second for model in models])
+    return results
+
+
+def medians(found: Measured) -> list[float]:
+    """For each setting the median of its predictions."""
+    return [statistics.median(ours) for ours in predictions_of(found)]
+
+
+def recommended(found: Measured, predictions: list[float]) -> int:
+    """The place of the setting to recommend: of those that are predicted to be about the fastest the one that uses least."""
+    worth = [place for place, ours in enumerate(predictions) if ours >= (1 - CHOICE) * max(predictions)]
+    return min(worth, key=lambda place: cost(found.settings[place]))
+
+
+def free(found: Measured) -> list[int]:
+    """The places of the settings that "auto" may choose."""
+    base = found.settings[0]
+    ways = {base["parallel"]} | ({"threads"} if found.on_threads else set())
+    return [
+        place
+        for place, settings in enumerate(found.settings)
+        if settings["parallel"] in ways
+        and settings["py_num_workers"] == base["py_num_workers"]
+        and not settings["cached"]
+    ]
+
+
+def judge(found: Measured) -> Judged:
+    predictions = predictions_of(found)
+    middles = [statistics.median(ours) for ours in predictions]
     rates = [rate(turns) for turns in found.turns]
     ratios = [ratio(ours, found.figures, turns) for ours, turns in zip(predictions, found.turns)]
     work = [min(turn.work for turn in turns) for turns in found.turns]
-    worth = [place for place, ours in enumerate(medians) if ours >= (1 - CHOICE) * max(medians)]
-    recommended = min(worth, key=lambda place: cost(found.settings[place]))
     base = found.settings[0]
-    ways = {base["parallel"]} | ({"threads"} if found.on_threads else set())
-    free = [
-        rate
-        for rate, settings in zip(rates, found.settings)
-        if settings["parallel"] in ways and settings["py_num_workers"] == base["py_num_workers"]
-    ]
     rows = []
-    for settings, ours, measured, each in zip(found.settings, medians, rates, ratios):
+    for settings, ours, measured, each in zip(found.settings, middles, rates, ratios):
         changed = [f"{name}={value}" for name, value in settings.items() if value != base[name]]
         title = ", ".join(changed) or "as measured"
         rows.append((found.kind, found.name, title, ours, measured, f"{100 * (each - 1):+.1f} %"))
-    turns = [turn for setting in (*found.turns, found.automatic) for turn in setting]
+    last = (found.recommended, found.best, found.best_free, found.automatic)
+    turns = [turn for setting in (*found.turns, *last) for turn in setting]
     return Judged(
         [abs(each - 1) for each in ratios],
-        max(ours * each for ours, each in zip(medians, work)) / models[0].run.processors,
-        rates[recommended] / max(rates),
-        rate(found.automatic) / max(free),
+        max(ours * each for ours, each in zip(middles, work)) / found.figures[0].processors,
+        part(found.recommended, found.best),
+        part(found.automatic, found.best_free),
         sum(not turn.quiet for turn in turns) / len(turns),
         rows,
     )
@@ -226,6 +288,8 @@ def main() -> int:
                         given.raw.mkdir(exist_ok=True)
                         (given.raw / f"{number:02}.pickle").write_bytes(pickle.dumps(measured[-1]))
                     print(f"{time.perf_counter() - begun:5.0f} s  {title}", file=sys.stderr)
+    if not measured:
+        parser.error(f"no pipeline has all these words in its name: {' '.join(given.words)}")
     return report(reading, measured, time.perf_counter() - begun, given.replay is not None)
 
 
@@ -295,7 +359,7 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float, re
             at_most=False,
         ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, len(errors)), 50.0),
-        Target("minutes of this benchmark", seconds / 60, 10.0),
+        Target("minutes of this benchmark", seconds / 60, 15.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}

@@ -80,8 +80,8 @@ def studies(folder: str):
             "jit=True": lambda: looping(jit=True),
         },
         4,
-        "The loop holds the interpreter's lock, so threads cannot help. Processes divide it by the number of processors; "
-        "compiling it removes it.",
+        "The loop holds the GIL, so threads do not help. Worker processes divide the work between the processors, and the "
+        "compiled loop does not need the GIL.",
     )
     yield (
         "Photographs that are decoded in every epoch",
@@ -92,8 +92,8 @@ def studies(folder: str):
             "fn.cache of the resized image": lambda: photographs(folder, cache=True),
         },
         4,
-        "Most of the time is decoding. Decoding only the crop saves little with these pictures; a cache of what is the same "
-        "in every epoch leaves the random part.",
+        "Decoding takes most of the time. Decoding only the crop saves little with these pictures. A cache saves the work that "
+        "is the same in every epoch, so only the random part remains.",
     )
     yield (
         "A source that waits for a server",
@@ -104,7 +104,7 @@ def studies(folder: str):
             'fetched by a function, parallel="threads"': lambda: remote(threads=True),
         },
         4,
-        "The processors are idle: what helps is more requests at the same time, in worker processes or on threads.",
+        "The processors are idle. More requests at the same time help, in worker processes or on threads.",
     )
 
 

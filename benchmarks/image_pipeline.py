@@ -19,8 +19,8 @@ import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
 
 BATCH = 64
-BATCHES = 8
-READY = 5  # the most batches that a side makes ahead: torch makes two for each worker, and has one more in work
+BATCHES = 6
+REPETITIONS = 5
 FILES = 500
 SIDE = 224
 MEAN = [0.485 * 255, 0.456 * 255, 0.406 * 255]
@@ -73,11 +73,11 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def repetition_of(next_batch) -> object:
-    """Runs the batches of one repetition; batches that were ready before it are taken first and not counted."""
+def repetition_of(next_batch, ready: int) -> object:
+    """Runs the batches of one repetition; the most batches that can be ready before it are taken first and not counted."""
 
     def repetition() -> Measures:
-        for _ in range(READY):
+        for _ in range(ready):
             next_batch()
         begin, busy = perf_counter(), process_time()
         for _ in range(BATCHES):
@@ -126,7 +126,7 @@ def prepare_with(library: str):
         )(train if work == "rn50-train" else validate)()
         pipe.build()
         # as_tensor() shares memory in both libraries; as_array() would copy 38 MB in DALI
-        return repetition_of(lambda: np.asarray(pipe.run()[0].as_tensor()))
+        return repetition_of(lambda: np.asarray(pipe.run()[0].as_tensor()), ready=3)  # two ahead, and one in work
 
     return prepare
 
@@ -175,7 +175,7 @@ def prepare_opencv(case: str):
         place[0] += BATCH
         return np.stack(list(pool.map(data.__getitem__, range(place[0], place[0] + BATCH))))
 
-    return repetition_of(next_batch)
+    return repetition_of(next_batch, ready=0)
 
 
 def prepare_torch(case: str):
@@ -183,7 +183,7 @@ def prepare_torch(case: str):
     importlib.import_module("torch").set_num_threads(1)
     work, threads = parse(case)
     loader = iter(data.DataLoader(Loaded(work), batch_size=BATCH, num_workers=threads, shuffle=False))
-    return repetition_of(lambda: next(loader).numpy())
+    return repetition_of(lambda: next(loader).numpy(), ready=2 * threads + 1)  # two a worker, and one in work
 
 
 def prepare_tensorflow(case: str):
@@ -224,7 +224,7 @@ def prepare_tensorflow(case: str):
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
     batches = data.with_options(options).as_numpy_iterator()
-    return repetition_of(lambda: next(batches))
+    return repetition_of(lambda: next(batches), ready=3)
 
 
 SIDES = [
@@ -240,7 +240,7 @@ def main() -> int:
     reading = header(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         print(make_files(Path(folder), PHOTOGRAPHS))
-        results = measure(__file__, SIDES, CASES, {"folder": folder})
+        results = measure(__file__, SIDES, CASES, {"folder": folder}, REPETITIONS)
     speed: dict[tuple[str, str], float] = {}
     a_cpu_second: dict[tuple[str, str], float] = {}
     rows, wrong = [], []

@@ -88,7 +88,7 @@ def pipeflow():
         "ColorJitter": lambda x: fn.color_twist(x, brightness=1.4, contrast=1.3, saturation=1.4, hue=20.0),
         "ChannelShuffle": lambda x: fn.channel_shuffle(x, key=2),
         "ChannelDropout": lambda x: fn.channel_dropout(x, key=2),
-        "Grayscale": lambda x: fn.saturation(x, saturation=0.0),
+        "Grayscale": lambda x: fn.grayscale(x),
         "GaussianBlur": lambda x: fn.gaussian_blur(x, sigma=2.0, window_size=5),
         "GaussianNoise": lambda x: fn.noise.gaussian(x, stddev=112.0, key=4),
         "Invert": lambda x: fn.invert(x),

@@ -2,15 +2,15 @@
 
 This module computes advice from figures; it does not run, read or change a pipeline. Words:
 
-- A step is *busy* while it is on a processor, *waits* while it is not (for data, for a processor, for the interpreter), and
-  *keeps the interpreter* (Python's global lock, the GIL) while no other thread of the process could run Python code.
+- A step is *busy* while it is on a processor, and *waits* while it is not (for data, for a processor, for the GIL). It *keeps
+  the interpreter* while it holds the GIL, so that no other thread of the process can run Python code.
 - The *pace* is the time from batch to batch. The pace after a change is predicted by a simulation of the executor with the
   measured times (``executor/model.py``).
-- The step that *bounds* the pipeline is the one whose work would save most if it were a little faster. A step that only waits for
-  others saves nothing.
+- The step that *bounds* the pipeline is the one that makes the pipeline fastest if it takes a little less time. A step that
+  only waits for others makes no difference.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,16 +82,28 @@ def predicted(
     py_num_workers: int | None = None,
     batch_size: int | None = None,
     parallel: "str | Mapping[str, str] | None" = None,
+    jit: bool | Collection[str] = False,
+    spared: Collection[str] = (),
+    kept: str = "",
 ) -> Prediction:
-    """The speed of a measured pipeline with other settings; ``parallel`` for all its functions, or by their titles or names."""
+    """The speed of a measured pipeline with other settings.
+
+    ``parallel`` is for all its functions, or by their titles or names; ``jit`` for all or by their names. The steps named by
+    ``spared`` do not run, because a cache keeps the samples of ``kept``, which is one of them.
+    """
     ways: dict[int, str] = {}
     for place, step in enumerate(model.run.steps):
         way = parallel.get(step.name, parallel.get(step.title)) if isinstance(parallel, Mapping) else parallel
         if way is not None and step.python and (way == "serial" or way in step.ways or step.role == WAYS[way]):
             ways[place] = way
+        if "jit" in step.ways and (jit is True or (jit and step.name in jit)):
+            ways[place] = "jit"
     if any(way == "processes" for way in ways.values()) and py_num_workers is None:
         py_num_workers = max(1, model.run.workers)
-    return model.predict(Changes(num_threads, py_num_workers, prefetch_queue_depth, batch_size, ways=ways))
+    places = frozenset(place for place, step in enumerate(model.run.steps) if step.name in spared)
+    read = next((place for place, step in enumerate(model.run.steps) if kept and step.name == kept), None)
+    given = num_threads, py_num_workers, prefetch_queue_depth, batch_size
+    return model.predict(Changes(*given, ways=ways, spared=places, kept=read))
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -153,11 +165,11 @@ def _bound(run: Statistics, step: StepFigures) -> Advice:
     if step.kept is not None:
         spent["gil"] = run.per_batch(step.kept)
     over = {"pool": f" on {count_of(run.threads, 'thread')}", "processes": f" in {count_of(run.workers, 'worker')}"}
-    kept = f", {in_ms(spent['gil'])} of that with the interpreter kept from others" if step.kept else ""
+    kept = f", holding the GIL for {in_ms(spent['gil'])} of that" if step.kept else ""
     return Advice(
         "bound",
-        f"{step.title}{_at(step)} bounds the pipeline: {in_ms(spent['in it'])} a batch{over.get(step.role, '')}, where one comes "
-        f"every {in_ms(run.pace)} (busy {in_ms(spent['busy'])}{kept}; waiting {in_ms(spent['waits'])})",
+        f"{step.title}{_at(step)} limits the speed: it takes {in_ms(spent['in it'])} for a batch{over.get(step.role, '')}, and a "
+        f"batch comes every {in_ms(run.pace)} (busy {in_ms(spent['busy'])}{kept}; waiting {in_ms(spent['waits'])})",
         step.title,
         figures=spent,
     )
@@ -191,8 +203,8 @@ def _synchronous(model: Model) -> Iterator[Advice]:
     if gain >= MIN_GAIN:
         yield Advice(
             "synchronous",
-            f"batches are made while the loop waits, {in_ms(inside)} each: with exec_async=True and exec_pipelined=True (the "
-            f"defaults) they are made ahead, one every {in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
+            f"the loop waits while each batch is made, for {in_ms(inside)}. With exec_async=True and exec_pipelined=True (the "
+            f"defaults) batches are made ahead, one every {in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
             gain=gain,
             figures={"pace": run.pace, "pipeline": inside, "estimate": estimate},
         )
@@ -207,8 +219,8 @@ def _prefetch_small(model: Model) -> Iterator[Advice]:
     if gain >= MIN_GAIN:
         yield Advice(
             "prefetch_small",
-            f"prefetch_queue_depth={run.depth} is too small: the loop waits {in_ms(run.per_batch(run.waited))} a batch while "
-            f"no step and no thread is at work all the time. With {wanted} it would be down to {in_ms(estimate)} a batch from "
+            f"prefetch_queue_depth={run.depth} is too small: the loop waits {in_ms(run.per_batch(run.waited))} for a batch, "
+            f"although no step and no thread works all the time. {wanted} would give a batch every {in_ms(estimate)} instead of "
             f"{in_ms(run.pace)}: {_times(gain)}",
             gain=gain,
             figures={"pace": run.pace, "waited": run.per_batch(run.waited), "depth": run.depth, "estimate": estimate},
@@ -226,18 +238,16 @@ def _keeps_interpreter(model: Model, place: int) -> Iterator[Advice]:
     idle = _idle(run)
     share = (step.kept or 0.0) / max(step.busy, 1e-9)
     if step.role == "serial":
-        meanwhile = f"while the pool's {count_of(run.threads, 'thread')} idle {idle:.0%} of the time"
+        meanwhile = f"while {_threads(run)} idle {idle:.0%} of the time"
     else:
         held = step.busy / max(step.seconds, 1e-9)
-        meanwhile = f"so that the threads it is called on wait for each other: {1 - held:.0%} of the time spent in it is waiting"
+        meanwhile = f"so the threads that call it wait for each other, {1 - held:.0%} of their time in it"
     changed = _in_processes(model, place)
     estimate = model.predict(changed).pace
     gain = run.pace / estimate
     compiled = model.predict(_on_threads(model, place, "jit")).pace if "jit" in step.ways else run.pace
     jit = run.pace / compiled
-    text = (
-        f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
-    )
+    text = f"{step.title} holds the GIL for {share:.0%} of its busy time, {meanwhile}."
     if "processes" in step.ways and gain >= MIN_GAIN:
         text += (
             f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(estimate)} '
@@ -246,8 +256,8 @@ def _keeps_interpreter(model: Model, place: int) -> Iterator[Advice]:
     if jit >= MIN_GAIN:
         threads = count_of(max(run.threads, run.processors), "thread")
         text += (
-            f" jit=True, where Numba can compile it, would run it on {threads} without the interpreter: {_times(jit)}, and more "
-            "by what compiling itself saves."
+            f" jit=True would run it on {threads} without the GIL, if Numba can compile it: {_times(jit)}, and more "
+            "because compiled code is faster."
         )
     gains = [gain] * ("processes" in step.ways) + [jit] * ("jit" in step.ways)
     if max(gains, default=0.0) >= MIN_GAIN:
@@ -280,24 +290,24 @@ def _one_after_another(model: Model, place: int) -> Iterator[Advice]:
     if not gains:
         return
     given = ", ".join(
-        f"{name} a batch every {in_ms(run.pace / gain)} instead of {in_ms(run.pace)} ({_times(gain)})"
+        f"{name}, a batch every {in_ms(run.pace / gain)} instead of {in_ms(run.pace)} ({_times(gain)})"
         for name, gain in gains.items()
     )
     why = f"it is busy {step.busy / max(step.seconds, 1e-9):.0%} of its time"
     if step.kept is not None:
-        why += f" and keeps the interpreter {step.kept / max(step.busy, 1e-9):.0%} of that"
+        why += f" and holds the GIL for {step.kept / max(step.busy, 1e-9):.0%} of that"
     ask = (
         (
-            " Threads help only if it leaves the interpreter free, as NumPy does in large arrays: run it inside `with "
-            "pipe.measure():` to know."
+            " Threads help only if it releases the GIL, as NumPy does on large arrays: run it inside `with "
+            "pipe.measure():` to find out."
         )
         if unknown
         else ""
     )
     yield Advice(
         "serial",
-        f"{step.title} is called one sample after another while the pool's {count_of(run.threads, 'thread')} idle "
-        f"{_idle(run):.0%} of the time ({why}). If its calls do not depend on each other, this would give: {given}.{ask}",
+        f"{step.title} is called for one sample after another, while {_threads(run)} idle {_idle(run):.0%} of the time "
+        f"({why}). If its calls do not depend on each other, this would help: {given}.{ask}",
         step.title,
         max(gains.values()),
         {"pace": run.pace, "idle": _idle(run), **{name: run.pace / gain for name, gain in gains.items()}},
@@ -314,8 +324,8 @@ def _source(model: Model, place: int) -> Iterator[Advice]:
     if gain >= MIN_GAIN:
         yield Advice(
             "source",
-            f"{step.title} asks its source for one sample after another, {in_ms(run.per_batch(step.seconds))} a batch. "
-            f"parallel=True asks in worker processes: with py_num_workers={changed.workers} a batch every "
+            f"{step.title} calls its source for one sample after another, {in_ms(run.per_batch(step.seconds))} for a batch. "
+            f"parallel=True would call it in worker processes, and with py_num_workers={changed.workers} give a batch every "
             f"{in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
             step.title,
             gain,
@@ -332,7 +342,7 @@ def _few_workers(model: Model, step: StepFigures) -> Iterator[Advice]:
     if gain >= MIN_GAIN:
         yield Advice(
             "workers_few",
-            f"py_num_workers={run.workers} is too few: {step.title} is at work in the workers all the time, and there are "
+            f"py_num_workers={run.workers} is too small: the workers run {step.title} all the time, and there are "
             f"{run.processors} processors. py_num_workers={run.processors} would give a batch every {in_ms(estimate)} "
             f"instead of {in_ms(run.pace)}: {_times(gain)}",
             step.title,
@@ -357,8 +367,8 @@ def _few_threads(model: Model) -> Iterator[Advice]:
     busy = sum(step.busy for step in run.steps if step.role != "processes") / max(inside, 1e-9)
     yield Advice(
         "threads_few",
-        f"num_threads={run.threads} is too few: the threads are at work {min(occupied, 1.0):.0%} of the time and on a "
-        f"processor {busy:.0%} of that; there are {run.processors} processors. num_threads={wanted} would give a batch every "
+        f"num_threads={run.threads} is too small: the threads have work {min(occupied, 1.0):.0%} of the time, and a "
+        f"processor for {busy:.0%} of that; there are {run.processors} processors. num_threads={wanted} would give a batch every "
         f"{in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
         gain=gain,
         figures={"pace": run.pace, "occupied": occupied, "busy": busy, "threads": wanted, "estimate": estimate},
@@ -377,9 +387,9 @@ def _fed(model: Model) -> Iterator[Advice]:
     if not run.synchronous and (not waits.is_bottleneck or possible <= PIPELINE_WAITS_SHARE * run.pace):
         yield Advice(
             "consumer",
-            f"{NOT_THE_BOTTLENECK}: the loop takes {in_ms(own)} a batch of its own and waits "
-            f"{in_ms(run.per_batch(run.waited))} ({waits.share:.1%} of a step); the pipeline could give one "
-            f"every {in_ms(possible)}. Nothing in the pipeline would make it faster",
+            f"{NOT_THE_BOTTLENECK}: the loop itself takes {in_ms(own)} for a batch, and waits "
+            f"{in_ms(run.per_batch(run.waited))} ({waits.share:.1%} of a step); the pipeline could give a batch "
+            f"every {in_ms(possible)}. A faster pipeline would not help",
             figures={"pace": run.pace, "loop": own, "waited": run.per_batch(run.waited), "pipeline": possible},
         )
     if run.ready is not None and run.depth >= 4 and run.ready >= 2:
@@ -387,8 +397,8 @@ def _fed(model: Model) -> Iterator[Advice]:
         if enough < run.depth:
             yield Advice(
                 "prefetch_large",
-                f"prefetch_queue_depth={run.depth} is more than is used: whenever a batch was asked for, at least {run.ready} "
-                f"stood ready. {enough} would do the same with {count_of(run.depth - enough, 'batch', 'batches')} less in memory",
+                f"prefetch_queue_depth={run.depth} is larger than needed: when the loop took a batch, at least {run.ready} "
+                f"were ready. {enough} is enough, with {count_of(run.depth - enough, 'batch', 'batches')} less in memory",
                 figures={"depth": run.depth, "ready": run.ready, "enough": enough},
             )
 
@@ -406,16 +416,16 @@ def _too_many_threads(run: Statistics) -> Iterator[Advice]:
     ):
         yield Advice(
             "threads_many",
-            f"num_threads={run.threads} is too many for {count_of(run.processors, 'processor')}: threads that had work waited "
-            f"for a processor {queued:.0%} of the time. num_threads={run.processors} does the same work with less switching",
+            f"num_threads={run.threads} is too large for {count_of(run.processors, 'processor')}: threads with work waited "
+            f"for a processor {queued:.0%} of the time. num_threads={run.processors} is enough",
             figures={"threads": run.threads, "processors": run.processors, "queued": queued},
         )
     elif run.peak and run.peak <= run.threads // 2 and run.waited < LOOP_STARVED_SHARE * run.seconds:
         enough = max(run.peak, 1)
         yield Advice(
             "threads_many",
-            f"num_threads={run.threads} is more than is used: never more than {run.peak} had work at the same time, on average "
-            f"{seconds / max(run.seconds, 1e-9):.1f}. num_threads={enough} would do the same",
+            f"num_threads={run.threads} is larger than needed: at most {run.peak} had work at the same time, on average "
+            f"{seconds / max(run.seconds, 1e-9):.1f}. num_threads={enough} is enough",
             figures={"threads": run.threads, "peak": run.peak, "mean": seconds / max(run.seconds, 1e-9)},
         )
 
@@ -428,7 +438,7 @@ def _hints(run: Statistics) -> Iterator[Advice]:
                 yield Advice(
                     "hint",
                     f"bytes_per_sample_hint={hint} of {step.title}{_at(step)} is too small{where}: its largest sample has "
-                    f"{largest} bytes. With {largest} the memory of all batches in flight is there from the start",
+                    f"{largest} bytes. With {largest}, the memory of all batches is allocated at the beginning",
                     step.title,
                     figures={"hint": hint, "largest": largest},
                 )
@@ -438,6 +448,11 @@ def _idle(run: Statistics) -> float:
     """The share of the time in which the pool's threads have nothing to do."""
     inside = sum(step.seconds for step in run.steps if step.role != "processes")
     return max(0.0, 1 - inside / max(run.seconds * run.threads, 1e-9))
+
+
+def _threads(run: Statistics) -> str:
+    """``the thread of the pipeline is`` or ``the 4 threads of the pipeline are``."""
+    return "the thread of the pipeline is" if run.threads == 1 else f"the {run.threads} threads of the pipeline are"
 
 
 def _at(step: StepFigures) -> str:

@@ -323,7 +323,7 @@ def explain_truth_test(frame: types.FrameType | None, enabled: bool) -> str:
     if code in converted_codes:
         construct = _construct(frame)
         if construct is None:
-            return f"{start} The code at {where} asks for one, and only `if`, `and`, `or`, `not` and ternaries act per sample."
+            return f"{start} The code at {where} needs one; only `if`, `and`, `or`, `not` and `a if c else b` work per sample."
         in_comprehension = construct in ("filter", "iterable")
         name = f"the {construct} of a comprehension" if in_comprehension else f"`{construct}`"
         advice = _ADVICE.get(construct, "it needs one answer for the whole batch; use `&`, `|` or a Python function")

@@ -23,7 +23,7 @@ class Absent(NamedTuple):
 
 
 _VIDEO = Absent(
-    "it decodes video, which pipeflow does not",
+    "pipeflow does not decode video",
     "read the frames with OpenCV or PyAV in a function for `fn.external_source`, with `layout='FHWC'`",
 )
 _BINARY = Absent(
@@ -40,7 +40,7 @@ _BACKEND = """
 """
 _PICKLES = Absent("functions are sent to worker processes without it", "leave `py_callback_pickler` out")
 _EAGER = Absent(
-    "calls on arrays are eager without a module of their own", "`fn.resize(array, size=(2, 3))` gives an array"
+    "calls on arrays run at once and need no other module", "`fn.resize(array, size=(2, 3))` returns an array"
 )
 
 ABSENT: dict[str, Absent] = {
@@ -73,7 +73,7 @@ ABSENT: dict[str, Absent] = {
         "there are no transforms of torchvision", "`from_torch_dataset(..., transform=...)` with operators of `fn`"
     ),
     "plugin.tf": Absent(
-        "there is no operator of TensorFlow", "`plugin.keras.tf_dataset(pipe)` gives a `tf.data.Dataset`"
+        "there is no operator of TensorFlow", "`plugin.keras.tf_dataset(pipe)` returns a `tf.data.Dataset`"
     ),
     "plugin.paddle": Absent(
         "there is no iterator for Paddle", "`plugin.numpy.GenericIterator`, and `paddle.to_tensor`"
@@ -84,14 +84,14 @@ ABSENT: dict[str, Absent] = {
 
 # Names that exist but do something else, on which a program may depend; the page of differences has the rest.
 DIFFERENT: dict[str, str] = {
-    "fn.readers": "`random_shuffle` is a permutation of the whole epoch; for shards give all of them one `seed`",
-    "fn.random": "other numbers for the same seed: a function of seed, operator, epoch and position",
-    "fn.noise": "other numbers for the same seed: a function of seed, operator, epoch and position",
+    "fn.readers": "`random_shuffle` permutes the whole epoch; all shards need the same `seed`",
+    "fn.random": "the same seed gives different numbers; they depend on seed, operator, epoch and position",
+    "fn.noise": "the same seed gives different numbers; they depend on seed, operator, epoch and position",
     "fn.python_function": "exceptions keep their class; DALI makes each a RuntimeError",
-    "fn.audio_resample": "removes what the lower rate cannot hold; `antialias=False` gives DALI's numbers",
+    "fn.audio_resample": "removes frequencies that the lower rate cannot represent; `antialias=False` gives DALI's numbers",
     "fn.preemphasis_filter": "filters each channel by itself",
     "fn.random_bbox_crop": "the window stays inside the image, and the search ends after 20000 windows",
-    "fn.noise.shot": "`factor=0` leaves the data as it is",
+    "fn.noise.shot": "`factor=0` does not change the data",
     "Pipeline": "`py_start_method` is 'forkserver' by default",
     "pipeline_def": "`py_start_method` is 'forkserver' by default",
     "backend.ReleaseUnusedMemory": "does nothing: memory goes with its pipeline",

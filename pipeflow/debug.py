@@ -12,8 +12,8 @@ import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile import gradients
+from pipeflow.compile.computed import step_of
 from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
-from pipeflow.compile.program import step_of
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered, Settings
@@ -57,6 +57,7 @@ class DebugRecorder(Recorder):
         super().__init__()
         self.run = run
         self.batch = BatchRun(run._made, 0)
+        self.sized = False  # a source has given this batch its size, which may be 0
         run.course.begin(self.batch)
         self.slots: dict[Any, int] = {}
         self.plan = Plan((), (Stage("source", ()),), (), ())
@@ -150,7 +151,8 @@ class DebugRecorder(Recorder):
         self.run.failures.follow(self.plan, self.runners, stage.steps[0])
         size = self._size()
         runner.enter(self.batch)
-        runner.run(self.batch, 0, size, Arena())
+        if size or stage.kind != "sample":
+            runner.run(self.batch, 0, size, Arena())
         if self.batch.error is None:
             runner.finish(self.batch)
         self._settle(len(self.runners) - 1)
@@ -163,8 +165,9 @@ class DebugRecorder(Recorder):
 
     def _size(self) -> int:
         """The batch size: the number of samples from the sources, or the largest batch size if there is no source."""
-        if not len(self.batch.positions):
+        if not self.sized:
             self.run.course.count_samples(self.batch, self.run.course.batch_size)
+            self.sized = True
         return self.batch.size
 
     def _read(self, node: GraphNode, step: Step) -> None:
@@ -178,22 +181,23 @@ class DebugRecorder(Recorder):
         self.plan.stages = (Stage("source", (*self.plan.stages[0].steps, source.step)), *self.plan.stages[1:])
         self.run.failures.follow(self.plan, self.runners, source.step)
         size = source.run(self.batch, self._request(source), self.run.pool)
-        if self.batch.size and size != self.batch.size:
+        if self.sized and size != self.batch.size:
             raise RuntimeError(
                 f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
             )
         self.run.course.count_samples(self.batch, size)
+        self.sized = True
         for sample, donor in self.batch.donors.items():  # rows that were replaced before this source was read
             self.run.failures.take_from(source.step, self.batch, sample, donor)
         self._settle(len(self.runners) - 1)
         if node.op.fetches:
-            self.surroundings.fetches[step.name] = source.source.fetch
+            self.surroundings.readers[step.name] = source.source
             self._run(Stage("sample", (replace(step, fetch=True, inputs=source.step.outputs),)))
 
     def _request(self, item: SourceStep) -> Request:
-        # A reader that ends its epoch gives fewer samples; the other sources are then asked for the same number.
+        # A reader that ends its epoch gives fewer samples; the other sources then give the same number.
         course = self.run.course
-        return course.request(item, self.batch.size if len(self.batch.positions) else course.batch_size)
+        return course.request(item, self.batch.size if self.sized else course.batch_size)
 
     def skip_unread(self) -> None:
         """Skips this batch in readers that a failed definition did not reach: all readers stay at the same batch."""

@@ -55,8 +55,8 @@ class LastBatchPolicy(Enum):
 
 
 ONE_AT_A_TIME = (
-    "this pipeline is being iterated over already, and two iterators would take each other's batches: end the first loop "
-    "(close() does that before its end), or make a second pipeline"
+    "another loop is using this pipeline, and each batch would go to only one of them: end the first loop (close() ends it "
+    "early), or make a second pipeline"
 )
 _ENDINGS = {LastBatchPolicy.FILL: "fill", LastBatchPolicy.DROP: "drop", LastBatchPolicy.PARTIAL: "partial"}
 
@@ -183,7 +183,7 @@ class Loop:
         if self.policy is not LastBatchPolicy.FILL and len(set(sizes.values())) > 1:
             raise ValueError(
                 f"the readers of this pipeline end their epochs at different samples ({sizes}: size and number of shards): "
-                "only LastBatchPolicy.FILL fits, in which all run on"
+                "use LastBatchPolicy.FILL, with which no reader stops"
             )
 
     def length(self) -> int:
@@ -294,8 +294,8 @@ class Loop:
         ends = [reader in item.ends for item in delivered]
         if len(set(ends)) > 1:
             raise InvalidState(
-                f"the pipelines are out of step: the epoch of {reader!r} ends in {ends.count(True)} of {len(ends)}; "
-                "were some of them run elsewhere, or restored from checkpoints of different batches?"
+                f"the pipelines are at different batches: the epoch of {reader!r} ends in {ends.count(True)} of {len(ends)}; "
+                "were some of them also run elsewhere, or restored from checkpoints of different batches?"
             )
         return ends[0]
 
@@ -396,7 +396,7 @@ class Loop:
         places = [pipeline._place.get() for pipeline in self.pipelines]
         if any(place != places[0] for place in places):
             raise ValueError(
-                f"the pipelines stand at different batches ({places}): restore all of them from checkpoints() of one moment"
+                f"the pipelines are at different batches ({places}): restore all of them from one call of checkpoints()"
             )
         self._leaving, self._skipped = [], None
         if places[0]:

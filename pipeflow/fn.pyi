@@ -462,13 +462,13 @@ def cache(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Keeps samples, so that later epochs need not make them again: neither this operator's input nor what only it is made of.
+    """Stores samples, so that later epochs do not run the operators before it for these samples.
 
     Arguments:
         memory: bytes of memory of this machine that it may take, for all processes together
         disk: folder where samples are kept when memory is full, and for later runs
         disk_bytes: bytes that all caches in that folder may take; default: no limit
-        key: name of the data, to be changed with it, for data that no files identify; default: the files say it
+        key: name of the data, if it is not read from files; change it when the data changes
     """
 
 def cast(
@@ -1144,8 +1144,8 @@ def dl_tensor_python_function(
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of capsules for each input
         synchronize_stream: let the work on a GPU finish before the call
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 @overload
@@ -1172,8 +1172,8 @@ def dl_tensor_python_function(
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of capsules for each input
         synchronize_stream: let the work on a GPU finish before the call
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 def dump_image(
@@ -1569,6 +1569,23 @@ def gradients(
 ) -> list[DataNode]:
     """Computes the derivatives of the sum of ``ys`` with respect to each of ``xs``, through ``fn.py_function``, arithmetic, casts and indexing."""
 
+def grayscale(
+    image: Data,
+    /,
+    *,
+    channels: int | None = 3,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Makes the image grey, with the weights of ``color_space_conversion`` to GRAY.
+
+    Arguments:
+        channels: number of channels of the result: 3 that are equal, or 1
+    """
+
 def grid_mask(
     image: Data,
     /,
@@ -1862,7 +1879,7 @@ def mixup(
     on_error: Any = None,
     seed: int | None = None,
 ) -> list[Data]:
-    """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other.
+    """Mixes each image, and its labels, with another one of the batch: ``share`` of one and ``1 - share`` of the other.
 
     Arguments:
         alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
@@ -2030,9 +2047,9 @@ def numpy_function(
     Arguments:
         func: function to call with an array for each input
         Tout: type of the result, or a list of types; [] for none
-        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        stateful: False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 @overload
@@ -2055,9 +2072,9 @@ def numpy_function(
     Arguments:
         func: function to call with an array for each input
         Tout: type of the result, or a list of types; [] for none
-        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        stateful: False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 @overload
@@ -2080,9 +2097,9 @@ def numpy_function(
     Arguments:
         func: function to call with an array for each input
         Tout: type of the result, or a list of types; [] for none
-        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        stateful: False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 def one_hot(
@@ -2410,9 +2427,9 @@ def py_func(
     Arguments:
         func: function to call with an array for each input
         Tout: type of the result, or a list of types; [] for none
-        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        stateful: False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 @overload
@@ -2435,9 +2452,9 @@ def py_func(
     Arguments:
         func: function to call with an array for each input
         Tout: type of the result, or a list of types; [] for none
-        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        stateful: False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 @overload
@@ -2460,9 +2477,9 @@ def py_func(
     Arguments:
         func: function to call with an array for each input
         Tout: type of the result, or a list of types; [] for none
-        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        stateful: False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
     """
 
 @overload
@@ -2486,8 +2503,8 @@ def py_function(
     Arguments:
         func: function to call with a tensor for each input
         Tout: type of the result, or a list of types; [] for none
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         differentiable: keep the history of gradients, so that loss.backward() reaches the function's parameters
         framework: library of the tensors: `torch`, `jax` or `numpy`
     """
@@ -2513,8 +2530,8 @@ def py_function(
     Arguments:
         func: function to call with a tensor for each input
         Tout: type of the result, or a list of types; [] for none
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         differentiable: keep the history of gradients, so that loss.backward() reaches the function's parameters
         framework: library of the tensors: `torch`, `jax` or `numpy`
     """
@@ -2540,8 +2557,8 @@ def py_function(
     Arguments:
         func: function to call with a tensor for each input
         Tout: type of the result, or a list of types; [] for none
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         differentiable: keep the history of gradients, so that loss.backward() reaches the function's parameters
         framework: library of the tensors: `torch`, `jax` or `numpy`
     """
@@ -2573,8 +2590,8 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
@@ -2606,8 +2623,8 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
@@ -2639,8 +2656,8 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
@@ -2670,8 +2687,8 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
@@ -2701,8 +2718,8 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
@@ -2732,8 +2749,8 @@ def python_function(
         num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
-        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
-        timeout: seconds after which a call is an error; default: no limit
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, `processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`
+        timeout: longest time of a call, in seconds; a longer call is an error; default: no limit
         outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
         jit: True: Numba compiles the function for the types of the first sample; `auto`: only if the results stay the same
     """
@@ -3382,7 +3399,7 @@ def solarize_add(
     """Adds a number to the values below a threshold; results are limited to 0 to 255.
 
     Arguments:
-        shift: what is added
+        shift: number that is added
         threshold: values from this one on do not change
     """
 
@@ -3471,7 +3488,7 @@ def ssd_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> list[Data]:
-    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
+    """Crops image, boxes and labels as in the training of SSD; random_bbox_crop and slice do the same with more arguments.
 
     Arguments:
         num_attempts: number of windows that are tried before another overlap is drawn

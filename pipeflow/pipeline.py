@@ -22,8 +22,6 @@ from pipeflow.executor.batch import Handing
 from pipeflow.handle.built import DEVICE_VARIABLE
 from pipeflow.handle.definition import NO_EFFECT, DebugDefinition
 from pipeflow.handle.looking import Looking
-from pipeflow.handle.reports import Reports
-from pipeflow.handle.running import Running
 from pipeflow.handle.states import States
 from pipeflow.operators.readers.files import open_regular
 from pipeflow.record import outside  # noqa: F401  (handles calls outside of any pipeline)
@@ -37,7 +35,7 @@ __all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
 
 
-class Pipeline(Running, States, Reports, Looking):
+class Pipeline(Looking, States):
     """A graph of operators that makes batches: defined by ``@pipeline_def``, by subclassing, or with ``with pipe:``."""
 
     def __init__(
@@ -166,6 +164,7 @@ class Pipeline(Running, States, Reports, Looking):
 
     def _deliver(self, handing: Handing) -> Delivered:
         executor = self._built()
+        self._check_caller()
         self._consumed = True
         begun = timing.wall()
         delivered = self._checked(executor.take(handing, self._depth()))
@@ -234,8 +233,8 @@ def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, *
     """Turns a function that returns DataNodes into one that returns a Pipeline.
 
     Arguments of Pipeline may be given here and overridden at the call. ``debug=True`` runs the operators at once, in the
-    caller's stack, so that print and a debugger work. ``enable_conditionals=True`` lets ``if``, ``and``, ``or`` and ``not``
-    on DataNodes act per sample.
+    caller's stack, so that print and a debugger work. With ``enable_conditionals=True``, ``if``, ``and``, ``or`` and ``not``
+    on DataNodes decide for each sample.
     """
     _check_pipeline_arguments(pipeline_kwargs)
 
@@ -253,8 +252,8 @@ def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, *
                     own[name] = value
                     if name in _ARGUMENTS:
                         warnings.warn(
-                            f"the argument {name!r} is one of the pipeline and of {function_name(function)}: "
-                            "it goes to the function",
+                            f"the pipeline and {function_name(function)} both have an argument {name!r}: it is passed to "
+                            "the function",
                             stacklevel=2,
                         )
                 elif takes_all and name not in _ARGUMENTS and name != "debug":
@@ -294,8 +293,8 @@ _ARGUMENTS = frozenset(inspect.signature(Pipeline.__init__).parameters) - {"self
 def _check_pipeline_arguments(arguments: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
     for name in arguments:
         if name not in _ARGUMENTS:
-            where = f"neither an argument of {function_name(function)} nor" if function else "not"
-            raise TypeError(f"{name!r} is {where} one of a pipeline{nearest(name, _ARGUMENTS)}")
+            where = f"neither an argument of {function_name(function)} nor" if function else "not an argument"
+            raise TypeError(f"{name!r} is {where} of a pipeline{nearest(name, _ARGUMENTS)}")
 
 
 # DALI has its debug mode under this name. Here debug=True also works with the plain decorator.

@@ -131,7 +131,7 @@ class RunJournal:
             for pipeline, kept, state in zip(pipelines, fixed, found.changing):
                 pipeline.load_state_dict({**kept, **state})
         except (InvalidState, ValueError, TypeError, KeyError) as error:
-            add_notes(error, [f"while taking up the journal {self.path}; remove it to begin the run again"])
+            add_notes(error, [f"while reading the journal {self.path}; remove it to begin the run again"])
             raise
 
     def done(self, pipelines: Sequence[Any]) -> None:

@@ -69,13 +69,14 @@ IN_PIPELINES = [(op, text) for op, text in EXAMPLES if op.name not in NOT_IN_PIP
 every_operator = pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 every_example = marked(EXAMPLES)
 every_array_with_axes = marked([(op, text) for op, text in EXAMPLES if np.ndim(first_input(text))])
-every_value = marked(  # the numbers that others draw depend on the range of the type
-    [
-        (op, text)
-        for op, text in EXAMPLES
-        if np.ndim(first_input(text)) and not op.random and op.name not in NOT_BY_VALUE
-    ]
-)
+VALUES = [  # the numbers that others draw depend on the range of the type
+    (op, text) for op, text in EXAMPLES if np.ndim(first_input(text)) and not op.random and op.name not in NOT_BY_VALUE
+]
+UNSIGNED = [
+    (np.uint8, np.float32, ()),
+    (np.uint16, np.int64, pytest.mark.slow),
+    (np.uint32, np.int64, pytest.mark.slow),
+]
 every_draw = marked([(op, text) for op, text in EXAMPLES if draws(op) and op.base_traits.granularity == "sample"])
 every_sample = marked(
     [
@@ -497,20 +498,19 @@ def test_every_type_works_as_declared_or_is_refused(op, text, dtype):
 
 
 @pytest.mark.parametrize(
-    ("unsigned", "other"),
+    ("op", "text", "unsigned", "other"),
     [
-        (np.uint8, np.float32),
-        *(pytest.param(*x, marks=pytest.mark.slow) for x in [(np.uint16, np.int64), (np.uint32, np.int64)]),
+        pytest.param(op, text, unsigned, other, marks=marks, id=f"{np.dtype(unsigned)}-{text}")
+        for unsigned, other, marks in UNSIGNED
+        for op, text in VALUES
+        if {np.dtype(unsigned), np.dtype(other)} <= {*op.dtypes}  # others are refused by name, as another test checks
     ],
 )
-@every_value
 def test_unsigned_numbers_are_never_negative(op, text, unsigned, other):
     """Numbers up to the largest of an unsigned type give what the same numbers of another type give.
 
     Results are limited to the type of the output, and whole numbers may differ by one where a half is rounded.
     """
-    if not {np.dtype(unsigned), np.dtype(other)} <= {*op.dtypes}:
-        return  # it is refused by name, as another test checks
     call = call_of(op, text)
     numbers = np.random.default_rng(3).integers(0, np.iinfo(unsigned).max, np.shape(call.inputs[0]), endpoint=True)
     found = outputs_of(call, with_first(call, numbers.astype(unsigned)))

@@ -11,6 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from helpers import LONG
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -20,7 +21,7 @@ def run(name, *arguments, folder):
     command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
     result = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=55, check=False
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=LONG, check=False
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -123,7 +124,7 @@ def test_a_missing_library_is_one_sentence(tmp_path):
         "runpy.run_path(sys.argv[1] + '/examples/gradients.py', run_name='__main__')"
     )
     command = [sys.executable, "-c", program, str(EXAMPLES.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=55, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=LONG, check=False)
     assert (done.returncode, done.stderr) == (1, "this example needs torch: pip install torch\n")
 
 

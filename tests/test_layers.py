@@ -3,6 +3,7 @@
 import ast
 import functools
 import graphlib
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
+from helpers import LONG
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow.declare import Part, registry
@@ -71,11 +73,13 @@ FLOORS = {
     "pipeflow/distributed/": 9,
 }
 
+# Every file of the compiler but the plan.
+PASSES = tuple(f"compile.{path.stem}" for path in PACKAGE.glob("compile/*.py") if path.stem not in ("plan", "__init__"))
 # Who may never import what, not even through other modules.
 NEVER = {
     "pipeflow/operators/": ("record", "compile", "executor", "pipeline", "backends"),
-    "pipeflow/executor/": ("record", "operators", "compile.compiler", "compile.fusion", "pipeline"),
-    "pipeflow/compile/plan.py": ("record", "operators", "executor", "compile.compiler"),
+    "pipeflow/executor/": ("record", "operators", "pipeline", *PASSES),
+    "pipeflow/compile/plan.py": ("record", "operators", "executor", *PASSES),
     "pipeflow/saving/": ("record", "compile", "executor", "operators"),
     "pipeflow/autograph_guard.py": ("record",),
     "pipeflow/record/autograph/": ("record.graph", "record.recorder"),
@@ -110,7 +114,7 @@ THIRD_PARTY = {
 }
 
 # The doors through which a module is loaded late: the GPU, worker processes, CPU kernels, frameworks and optional
-# libraries by name, and functions that were saved by import path.
+# libraries by name, functions that were saved by import path, and files of the user.
 LATE_IMPORTS = (
     "pipeflow/backends/__init__.py",
     "pipeflow/executor/workers/__init__.py",
@@ -119,6 +123,7 @@ LATE_IMPORTS = (
     "pipeflow/kernels/gpu/__init__.py",
     "pipeflow/commands/__init__.py",
     "pipeflow/commands/target.py",
+    "pipeflow/commands/verbs/headspace.py",
     "pipeflow/declare/frameworks.py",
     "pipeflow/declare/opdef.py",
     "pipeflow/errors.py",
@@ -129,6 +134,18 @@ LATE_IMPORTS = (
     "pipeflow/operators/__init__.py",
     "pipeflow/operators/readers/__init__.py",
 )
+
+DOORS = ("import_module", "__import__", "resolve_name", "run_module", "run_path", "load_module", "module_from_spec")
+
+# Library -> the only places that load it by its name, with `optional`.
+BY_NAME = {
+    "cloudpickle": ("pipeflow/saving/values.py",),
+    "fsspec": ("pipeflow/operators/readers/remote.py",),
+    "opentelemetry": ("pipeflow/watching/telemetry.py",),
+    "pyarrow": ("pipeflow/operators/readers/", "pipeflow/commands/converting/"),
+    "tensorflow": ("pipeflow/plugin/keras.py",),
+    "tqdm": ("pipeflow/progress.py", "pipeflow/epochs.py"),
+}
 
 # Packages that import every file of their folder, so that a new file is listed nowhere.
 WHOLE = ("pipeflow/operators", "pipeflow/operators/readers")
@@ -141,8 +158,11 @@ HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simp
 HEAVY += ("importlib.metadata", "email", "asyncio", "unittest")
 
 
-# Warms the operators that most image pipelines are made of, by their names.
-WARM = ("pipeflow/compile/warmup.py",)
+# Parts of the package that know no operator by its name.
+NAMELESS = ("declare/", "device/", "record/", "compile/", "executor/", "handle/", "saving/", "debug.py", "epochs.py")
+NAMELESS += ("advice.py", "resume.py", "plugin/base")
+# The exceptions: the warm-up of operators that most image pipelines use, former names of operators, Python's ~.
+NAMED = ("pipeflow/compile/warmup.py", "pipeflow/declare/former_names.py", "pipeflow/declare/drawn.py")
 
 
 class Import(NamedTuple):
@@ -200,12 +220,21 @@ def calls_of(file):
     return [(ast.unparse(node.func), node.lineno) for node in ast.walk(tree_of(file)) if isinstance(node, ast.Call)]
 
 
-@pytest.mark.parametrize("file", FILES)
+def mentioned_in(file):
+    """(name, line) of every name, attribute and imported name of a file."""
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Name):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute):
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if (PACKAGE.parent / file).read_text().strip()])
 def test_every_file_has_a_floor_and_imports_only_downwards(file):
     """No file of the package imports a file of a higher floor."""
     floor = floor_of(file)
-    if file.endswith("/__init__.py") and not (PACKAGE.parent / file).read_text().strip():
-        return
     assert floor is not None, f"{file} stands on no floor: give it one in FLOORS and in the design"
     upwards = [
         f"{file}:{line} imports {module} of floor {floor_of(file_of(module))} from floor {floor}"
@@ -215,15 +244,27 @@ def test_every_file_has_a_floor_and_imports_only_downwards(file):
     assert not upwards, "\n".join(upwards)
 
 
-IMPORTS = {
-    file: {file_of(module) for module, _ in imports_of(file) if module.partition(".")[0] == "pipeflow"} - {file}
-    for file in FILES
-}
+def packages_of(file):
+    """The packages that Python loads before a file; not the root, which every import loads."""
+    parts = file.split("/")
+    return {"/".join(parts[:depth]) + "/__init__.py" for depth in range(2, len(parts))}
 
 
-for folder in WHOLE:
-    inside = {file for file in FILES if file.rpartition("/")[0] == folder}
-    IMPORTS[f"{folder}/__init__.py"] |= inside - {f"{folder}/__init__.py"}
+def loaded_by(file):
+    """The files that importing this one loads directly: those that it names, and the packages around them."""
+    named = {file_of(module) for module, _ in imports_of(file) if module.partition(".")[0] == "pipeflow"}
+    around = {package for other in named for package in packages_of(other)} - packages_of(file)
+    return (named | around) - {file}
+
+
+@functools.cache
+def imports():
+    """Which files of the package each of them loads."""
+    found = {file: loaded_by(file) for file in FILES}
+    for folder in WHOLE:
+        inside = {file for file in FILES if file.rpartition("/")[0] == folder}
+        found[f"{folder}/__init__.py"] |= inside - {f"{folder}/__init__.py"}
+    return found
 
 
 def reached_from(file):
@@ -232,7 +273,7 @@ def reached_from(file):
     todo = [file]
     while todo:
         now = todo.pop()
-        for other in IMPORTS.get(now, ()):
+        for other in imports().get(now, ()):
             if other not in ways and other != "pipeflow/__init__.py":
                 ways[other] = [*ways[now], other]
                 todo.append(other)
@@ -256,7 +297,7 @@ def test_what_must_stay_apart_stays_apart(prefix):
 def test_no_circle_of_imports():
     """No module imports itself through others, at any depth: any module of the package can be imported first."""
     try:
-        list(graphlib.TopologicalSorter(IMPORTS).static_order())
+        list(graphlib.TopologicalSorter(imports()).static_order())
     except graphlib.CycleError as error:
         pytest.fail("a circle of imports: " + " <- ".join(error.args[1]))
 
@@ -271,7 +312,7 @@ def test_a_new_file_of_operators_is_found_by_itself(tmp_path):
     )
     program = "import pipeflow; print(pipeflow.__file__, pipeflow.fn.brand_new([1, 2]), pipeflow.ops.BrandNew)"
     command = [sys.executable, "-B", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=LONG)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{copy}/__init__.py ")
 
@@ -295,19 +336,31 @@ def test_files_are_short_and_formatted():
     assert sum(text.count("# fmt: skip") for text in texts.values()) < MOST_TABLES
 
 
+def defined_in(statements):
+    """The names of the functions and classes that a list of statements defines; _ is the name of hooks."""
+    marks = ("overload", "setter", "getter", "deleter", "register")
+    return [
+        node.name
+        for node in statements
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.name != "_"
+        and not any(ast.unparse(mark).endswith(marks) for mark in node.decorator_list)
+    ]
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_no_name_is_defined_twice_in_a_module(file):
-    """A function or class is defined once: of two, the first is dead. Hooks named _ and overloads are no definitions."""
-    marks = ("overload", "setter", "getter", "deleter", "register")
-    for scope in ast.walk(tree_of(file)):
-        if isinstance(scope, ast.Module | ast.ClassDef):
-            names = [
-                node.name
-                for node in scope.body
-                if isinstance(node, ast.FunctionDef | ast.ClassDef)
-                and node.name != "_"
-                and not any(ast.unparse(mark).endswith(marks) for mark in node.decorator_list)
-            ]
+    """A function or class is defined once in a list of statements, a constant once in a module: of two, the first is dead."""
+    for node in ast.walk(tree_of(file)):
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(node, field, None)
+            if not isinstance(statements, list):  # no field of that name, or an expression
+                continue
+            names = defined_in(statements)
+            if isinstance(node, ast.Module):
+                assigned = [one for one in statements if isinstance(one, ast.Assign | ast.AnnAssign)]
+                targets = [target for one in assigned for target in getattr(one, "targets", None) or [one.target]]
+                names += [target.id for target in targets if isinstance(target, ast.Name) and target.id != "_"]
             twice = sorted({name for name in names if names.count(name) > 1})
             assert not twice, f"{file} defines {twice} more than once"
 
@@ -345,8 +398,24 @@ def test_no_import_inside_a_function(file):
     ]
     assert not inside, f"imports inside functions: {inside}"
     if file not in LATE_IMPORTS:
-        late = [line for name, line in calls_of(file) if name.endswith(("import_module", "__import__", "resolve_name"))]
-        assert not late, f"{file} loads modules late on lines {late}"
+        late = [f"{name} on line {line}" for name, line in mentioned_in(file) if name in DOORS]
+        assert not late, f"{file} loads modules late: {late}"
+
+
+def test_optional_libraries_are_loaded_where_the_table_says():
+    """A library that is loaded by its name in a text has its one place too, like those that are imported."""
+    misplaced = []
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith(("optional", *DOORS)):
+                path = node.args[0]
+                text = path.values[0] if isinstance(path, ast.JoinedStr) and path.values else path
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):  # others name a module of pipeflow
+                    library = re.split(r"[.:]", text.value)[0]
+                    known = library in {*sys.stdlib_module_names, "pipeflow", "numpy", ""}
+                    if not known and not file.startswith(BY_NAME.get(library, ())):
+                        misplaced.append(f"{file}:{node.lineno} loads {library}")
+    assert not misplaced, "\n".join(misplaced)
 
 
 def test_compiling_neither_allocates_nor_opens_files():
@@ -365,12 +434,7 @@ def test_compiling_neither_allocates_nor_opens_files():
 
 
 @pytest.mark.parametrize(
-    "file",
-    [
-        x
-        for x in FILES
-        if x.startswith(("pipeflow/record/", "pipeflow/compile/", "pipeflow/executor/")) and x not in WARM
-    ],
+    "file", [x for x in FILES if x.startswith(tuple(f"pipeflow/{name}" for name in NAMELESS)) and x not in NAMED]
 )
 def test_no_pass_and_no_runner_knows_an_operator_by_its_name(file):
     """What they must know of an operator is said in its declaration: a role, a hook, a property."""
@@ -387,5 +451,5 @@ def test_importing_pipeflow_loads_no_heavy_library():
     """`import pipeflow` leaves Numba, CuPy, the codecs and every framework unloaded."""
     program = f"import sys, pipeflow; print([x for x in {HEAVY} if x in sys.modules])"
     command = [sys.executable, "-c", program]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=50)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)
     assert result.stdout.strip() == "[]"

@@ -7,6 +7,8 @@ import stat
 import subprocess
 from pathlib import Path
 
+from helpers import LONG
+
 from pipeflow.kernels import cpu as kernels
 
 ROOT = Path(__file__).parents[1]
@@ -81,16 +83,16 @@ def test_every_folder_of_the_package_is_a_package():
     assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
-def test_ci_runs_both_checks_and_reports_the_failure_of_either(tmp_path):
-    """.ci/run calls `make lint` and `make test` whatever the first says, and fails when one of them fails."""
+def test_ci_runs_all_checks_and_reports_the_failure_of_each(tmp_path):
+    """.ci/run calls all three whatever the others say, and fails when one of them fails."""
     log = tmp_path / "calls"
-    for failing in ("lint", "test", "none"):
+    for failing in ("lint", "test", "fuzz-files", "none"):
         log.write_text("")
         executable(tmp_path / "make", f'#!/bin/sh\necho "$1" >> "{log}"\n[ "$1" != {failing} ]\n')
         environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        result = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False, timeout=30)
+        result = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False, timeout=LONG)
         assert (result.returncode == 0) == (failing == "none")
-        assert {"lint", "test"} <= set(log.read_text().split())
+        assert {"lint", "test", "fuzz-files"} <= set(log.read_text().split())
 
 
 def environment_script(directory, tmp_path, pip_status):
@@ -99,7 +101,7 @@ def environment_script(directory, tmp_path, pip_status):
     fake = tmp_path / "python"  # called as: python -m venv DIRECTORY
     executable(fake, f'#!/bin/sh\nmkdir -p "$3/bin" && cp "{tmp_path}/made" "$3/bin/python"\n')
     command = ["sh", str(ROOT / "tools" / "environment.sh"), str(directory), str(fake), "something"]
-    return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode
+    return subprocess.run(command, capture_output=True, check=False, timeout=LONG).returncode
 
 
 def test_an_environment_that_cannot_be_completed_is_removed(tmp_path):
@@ -111,7 +113,7 @@ def test_an_environment_that_cannot_be_completed_is_removed(tmp_path):
     assert (directory / ".ready").exists()
 
 
-def test_an_environment_without_its_stamp_is_made_anew(tmp_path):
+def test_an_environment_without_its_stamp_is_made_again(tmp_path):
     """What an interrupted run left behind is thrown away first."""
     directory = tmp_path / "environment"
     directory.mkdir()

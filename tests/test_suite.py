@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import LONG
 
 HERE = Path(__file__).parent
 # Reading a clock or sleeping makes a test depend on how busy the machine is. The one exception is the stamp that
@@ -13,14 +14,18 @@ HERE = Path(__file__).parent
 CLOCKS = {"sleep", "time", "monotonic", "monotonic_ns", "perf_counter", "thread_time", "process_time", "time_ns"}
 ALLOWED = {
     "helpers.py": {"monotonic_ns"},
-    # The fuzzer measures how long a file takes, and its own test makes one that hangs.
+    # The fuzzer measures how long a file takes; its own test gives it a clock.
     "fuzz/__main__.py": {"time", "sleep"},
     # A program for a machine with a GPU: its own test gives its report a clock.
     "gpu/first_run.py": {"perf_counter"},
-    "fuzz/test_fuzzer.py": {"time", "sleep"},
+    # Its functions are read, to find out what they use; those that are called sleep for no time.
+    "functions/test_jit_auto.py": {"sleep", "time"},
     # Where the system has no descriptors of processes, only asking again tells that one has ended.
     "processes/process_helpers.py": {"monotonic"},
 }
+# Calls that wait, and the least number of seconds after which one may be given up: a busy machine is no failure.
+WAITS = {"run", "communicate", "Barrier", "urlopen", "acquire", "get", "wait", "join", "check_output"}
+LEAST = 60
 FILES = [path.relative_to(HERE).as_posix() for path in sorted(HERE.rglob("*.py")) if path.name != Path(__file__).name]
 
 
@@ -35,12 +40,25 @@ def clocks_of(tree):
             yield "sleep"
 
 
+def short_waits(tree):
+    """The lines of calls that wait for fewer seconds than a busy machine may need."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        limits = [word.value for word in node.keywords if word.arg == "timeout"] if name in WAITS else []
+        limits += node.args if name in ("wait", "join") and len(node.args) == 1 else []
+        for limit in limits:
+            if isinstance(limit, ast.Constant) and isinstance(limit.value, (int, float)) and limit.value < LEAST:
+                yield node.lineno
+
+
 def test_adapters_without_their_library_fail():
     """`make test-adapters` does not pass by skipping: a library that is not there fails the run."""
     program = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
     test = str(HERE / "adapters" / "test_differentiable.py")
     command = [sys.executable, "-c", program, "-q", "-m", "adapters", test]
-    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 2, done.stdout
     assert "not run, under -m adapters" in done.stdout
 
@@ -50,3 +68,23 @@ def test_no_test_reads_a_clock_or_sleeps(file):
     """Waiting is for an event, a thread or a process; the time is what the test says (`clock` and `gate` in conftest.py)."""
     tree = ast.parse((HERE / file).read_text())
     assert set(clocks_of(tree)) & CLOCKS <= ALLOWED.get(file, set())
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_what_is_waited_for_may_take_long(file):
+    """A limit only ends a test that hangs: it is `LONG` of `helpers.py`."""
+    assert list(short_waits(ast.parse((HERE / file).read_text()))) == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_test_passes_because_it_returns(file):
+    """A test that does not fit a case is not run for it: `parametrize` has only cases that fit."""
+    for test in ast.walk(ast.parse((HERE / file).read_text())):
+        if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+            left = [
+                node.lineno
+                for node in ast.walk(test)
+                if isinstance(node, ast.If) and isinstance(node.body[0], ast.Return) and node.body[0].value is None
+            ]
+            fails = isinstance(test.body[-1], ast.Expr) and ast.unparse(test.body[-1]).startswith("pytest.fail(")
+            assert not left or fails, f"{file}:{left} leaves {test.name} without a check"

@@ -3,6 +3,7 @@
 # Makes or updates a virtual environment. DIRECTORY/.ready is written last, and an environment that could
 # not be completed is removed, so an environment with this file is always complete; one without it is made again.
 # If $FIRST is set, it is installed before the rest: packages from an index of their own, which is used for no others.
+# $MEANWHILE is a command that runs once $FIRST is installed, while the rest is; if it fails, the environment is made all the same.
 directory=$1 python=$2
 shift 2
 [ -n "$python" ] || exit 1
@@ -16,5 +17,8 @@ echo "making $directory"
 { [ -x "$directory/bin/python" ] || "$python" -m venv "$directory"; } || exit 1
 # shellcheck disable=SC2086  # $FIRST is a list of words
 [ -z "$FIRST" ] || "$directory/bin/python" -m pip install --quiet --disable-pip-version-check $FIRST || exit 1
-"$directory/bin/python" -m pip install --quiet --disable-pip-version-check "$@" || exit 1
+# shellcheck disable=SC2086
+[ -z "$MEANWHILE" ] || $MEANWHILE &
+"$directory/bin/python" -m pip install --quiet --disable-pip-version-check "$@" || { wait; exit 1; }
+wait
 touch "$directory/.ready" && complete=yes

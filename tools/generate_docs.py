@@ -121,12 +121,16 @@ def page(name: str, operators: list[OpDef]) -> str:
 
 
 def index(pages: dict[str, list[OpDef]]) -> str:
-    lines = [MARK, "# Operators\n", "Every operator can be called three ways: as `fn.name(...)` inside a pipeline"]
-    lines[-1] += " definition, as `ops.Name(...)(...)`, and at once on arrays. These arguments belong to all of them:\n"
+    lines = [
+        MARK,
+        "# Operators\n",
+        "Call an operator as `fn.name(...)` or `ops.Name(...)(...)` in a pipeline definition,",
+    ]
+    lines[-1] += " or directly on arrays. All operators have these arguments:\n"
     lines += ["| argument | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {in_a_cell(param.meaning)} |" for name, param in (UNIVERSAL | SEED).items()]
     lines += [f"| `{name}` | accepted without effect: {reason} |" for name, reason in NO_EFFECT.items()]
-    lines += ["\n`seed` is there for random operators only.\n", "| page | operators |", "|---|---|"]
+    lines += ["\nOnly random operators have `seed`.\n", "| page | operators |", "|---|---|"]
     for name, operators in sorted(pages.items()):
         links = ", ".join(f"[{op.name}]({name}.md#fn{op.name.replace('.', '')})" for op in operators)
         lines.append(f"| [{name}]({name}.md) | {links} |")
@@ -184,9 +188,9 @@ def names() -> str:
     lines = [
         MARK,
         "# Names of DALI\n",
-        "`python -m pipeflow port SCRIPT.py` lists the names of DALI that a script or a notebook uses: those that are here,",
-        "those with a difference and those that are absent, with their lines; `--write` changes the imports. It ends with",
-        "status 1 where names are absent. An error about an absent name says the same as this table.\n",
+        "`python -m pipeflow port SCRIPT.py` lists the names of DALI that a script or a notebook uses: those that pipeflow has,",
+        "those that differ in pipeflow, and those that are absent, with their lines. `--write` changes the imports. The exit",
+        "status is 1 if names are absent. Errors about absent names have the texts of this table.\n",
         "## Absent\n",
         "| names | why | instead |",
         "|---|---|---|",

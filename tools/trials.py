@@ -84,7 +84,7 @@ def kernels_kept(mutant: Mutant) -> bool:
 def keep_other_kernels(mutant: Mutant) -> None:
     """Kernels that do not use the changed module are taken from those of the unchanged package: compiling takes long."""
     jit = importlib.import_module("pipeflow.kernels.cpu.jit")
-    files = importlib.import_module("pipeflow.kernels.cpu.kernel_files")
+    files = importlib.import_module("pipeflow.kernels.kept_code")
     used = {path: set(re.findall(r"^from pipeflow\.kernels\.cpu(?:\.simd)?(?:\.(\w+))? import (.*)", path.read_text(), re.M))
             for path in KERNELS.rglob("*.py")}  # fmt: skip
     uses = {path.stem: {name for module, names in found for name in (module, *re.split(r"[,\s()]+", names))}
@@ -99,7 +99,9 @@ def keep_other_kernels(mutant: Mutant) -> None:
         keep(compiled, kept)
         if compiled.py_func.__module__.rpartition(".")[2] not in changed and "jit" not in changed:
             folder = files.folder_for(f"kernels-{stamp}")
-            compiled._cache._cache_file = files.KernelFiles(folder, f"{compiled._cache._impl.filename_base}-{stamp}")
+            compiled._cache._cache_file = files.KernelFiles(
+                folder, f"{compiled._cache._impl.filename_base}-{stamp}", compiled._cache._cache_file._dumps
+            )
             compiled._cache.turns = files.Turns(folder)
 
     jit.keep = keep_each

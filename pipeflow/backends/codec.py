@@ -76,7 +76,7 @@ class Codec:
         if not any(image is not None for image in made) and not self.works(stream):
             raise RuntimeError(
                 "nvImageCodec decodes nothing any more, not even a file that is known to be good: the GPU may have no memory "
-                "left, or an earlier kernel may have failed (PIPEFLOW_SYNC=1 tells which)"
+                "left, or an earlier kernel may have failed (PIPEFLOW_SYNC=1 says which)"
             )
         for (index, code), image in zip(opened.items(), made, strict=True):
             kind = getattr(code, "codec_name", "image")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeflow.errors import NoGpu
-from pipeflow.kernels import cpu as cpu_kernels
 from pipeflow.kernels import gpu as kernels
+from pipeflow.kernels import kept_code
 from pipeflow.system import processors
 
 FOLDER = "cuda-kernels"
@@ -80,8 +80,8 @@ def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any,
 
 
 def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) -> CudaProgram:
-    folder = cpu_kernels.kernel_files.folder_for(FOLDER)
-    store = None if folder is None else cpu_kernels.kernel_files.KernelFiles(folder, Path(file).stem)
+    folder = kept_code.folder_for(FOLDER)
+    store = None if folder is None else kept_code.KernelFiles(folder, Path(file).stem)
     key = key_of(nvrtc, file, architecture, headers)
     found = None if store is None else store.load(key)
     if found is not None:

@@ -38,6 +38,7 @@ INSTALL = (
     "pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime, or, where the driver is older than 580, "
     "cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12"
 )
+WHEELS = ("cupy", *(f"cupy-cuda{version}x" for version in range(11, 20)))  # the distributions of CuPy
 INSTALL_CUFFT = "pip install nvidia-cufft, or, with cupy-cuda12x, nvidia-cufft-cu12"
 _initialised: list[int] = []  # the process that has used CUDA
 
@@ -106,8 +107,12 @@ def _why_not(device_id: int) -> str:
 
 def installed_wheels() -> list[str]:
     """The distributions of CuPy in this environment; two of them disturb each other."""
-    names = {(item.metadata["Name"] or "").lower() for item in importlib.metadata.distributions()}
-    return sorted(name for name in names if name == "cupy" or name.startswith("cupy-cuda"))
+    found = []
+    for name in WHEELS:  # by name: to list all distributions takes a tenth of a second
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            importlib.metadata.distribution(name)
+            found.append(name)
+    return found
 
 
 def has_codec() -> bool:

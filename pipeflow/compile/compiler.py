@@ -1,4 +1,4 @@
-"""From a Graph to a Plan, pass by pass: tapes, devices, fusion, then program, stages, storage and rights.
+"""From a Graph to a Plan, pass by pass: tapes, devices, fusion, then computed nodes, stages, storage and rights.
 
 Nothing here allocates, opens files or touches a device: the same Graph gives an equal Plan.
 """
@@ -6,8 +6,8 @@ Nothing here allocates, opens files or touches a device: the same Graph gives an
 from typing import Any
 
 from pipeflow.compile import fusion, gradients, keeping, mixed
+from pipeflow.compile.computed import ComputedNodes
 from pipeflow.compile.plan import External, Plan, Slot
-from pipeflow.compile.program import Program
 from pipeflow.compile.read_back import read_back
 from pipeflow.compile.rights import memory_of, shared_with_workers, with_rights
 from pipeflow.compile.stages import columns_of, levels_of, origins_of, stages_of
@@ -44,26 +44,26 @@ def _compile(graph: Graph, seed: int, fuse: bool, on_error: Any) -> Plan:
 
 
 def _plan(graph: Graph, seed: int, on_error: Any) -> Plan:
-    program = Program(graph)
+    computed = ComputedNodes(graph)
     externals: dict[str, Any] = {}
-    steps = program.steps(seed, externals)
-    columns = columns_of(program)
-    stages = stages_of(program, columns, levels_of(program, columns), steps)
-    storage = storage_of(stages, program.specs, program.outputs)
-    memory = memory_of(stages, storage, program.outputs)
-    rules = [on_error if node.on_error is None else node.on_error for node in program.nodes]
+    steps = computed.steps(seed, externals)
+    columns = columns_of(computed)
+    stages = stages_of(computed, columns, levels_of(computed, columns), steps)
+    storage = storage_of(stages, computed.specs, computed.outputs)
+    memory = memory_of(stages, storage, computed.outputs)
+    rules = [on_error if node.on_error is None else node.on_error for node in computed.nodes]
     replaces = any(isinstance(rule, str) and rule == "replace" for rule in rules)
     final = with_rights(stages, memory, replaces)
     shared = shared_with_workers(final, memory.roots, storage, on_error)
     slots = tuple(
         Slot(i, spec, storage[i], "device" if on_device else "shared" if i in shared else "heap")
-        for i, (spec, on_device) in enumerate(zip(program.specs, program.on_device))
+        for i, (spec, on_device) in enumerate(zip(computed.specs, computed.on_device))
     )
     if not plain(on_error):
         externals["pipeline.on_error"], on_error = on_error, External("pipeline.on_error")
     constants = tuple(
         (steps[node.id].outputs[0], dict(steps[node.id].constants)["value"])
-        for node in program.nodes
+        for node in computed.nodes
         if node.op.role == "constant"
     )
-    return Plan(slots, final, program.outputs, origins_of(final, len(slots)), constants, externals, seed, on_error)
+    return Plan(slots, final, computed.outputs, origins_of(final, len(slots)), constants, externals, seed, on_error)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import timing
-from pipeflow.declare import Bound, find
+from pipeflow.declare import Args, Bound, find
 from pipeflow.kernels import cpu as kernels
 
 log = logging.getLogger("pipeflow.kernels")
@@ -45,10 +45,10 @@ class Trial:
         try:
             op = find(self.op)
             if op.loads_hook is not None:
-                op.loads_hook()
+                op.loads_hook(Args(**{**op.defaults, **self.constants}))
             kernel = Bound(op, self.constants, self.outputs)
             inputs = [noise(shape, dtype) for shape, dtype in self.inputs]
-            kernel(inputs, self.layouts, self.arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
+            kernel(inputs, self.layouts, self.arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")
         except Exception as error:
             log.debug("%s cannot be prepared: %r", self.op, error)
 

@@ -33,7 +33,7 @@ def check_history(graph: Graph, on_error: Any = "raise") -> None:
         rule = on_error if node.on_error is None else node.on_error
         if node.constants.get("differentiable"):
             if not (isinstance(rule, str) and rule == "raise"):
-                text = f'{_called(node)} is differentiable=True, which goes with on_error="raise" only, not {rule!r}'
+                text = f'{_called(node)} has differentiable=True, which needs on_error="raise", not {rule!r}'
                 raise _with_origins(ValueError(text), node)
             if node.device != "cpu":
                 raise _with_origins(
@@ -264,7 +264,7 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
     for number in way:
         node = graph.nodes[number]
         if node.op.role == "gradients":
-            raise _error(gradient, "a second derivative: functions are once differentiable", node)
+            raise _error(gradient, "second derivatives are not supported", node)
         if node.device != "cpu":
             raise _error(
                 gradient, f"{node.op.title} ({node.name}) runs on the GPU, and derivatives only on the CPU", node
@@ -272,9 +272,7 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
         if node.op.flows is not None:
             continue
         if node.op.role != "differentiable":
-            text = (
-                f"{node.op.title} ({node.name}) has no derivative; fn.py_function, arithmetic, casts and indexing have"
-            )
+            text = f"{node.op.title} ({node.name}) has no derivative; fn.py_function, arithmetic, casts and indexing have one"
             raise _error(gradient, text, node)
         if node.constants.get("parallel") == "processes":
             raise _error(gradient, f"{node.name} runs in worker processes, and derivatives cannot leave them", node)

@@ -1,6 +1,6 @@
 """The samples that ``fn.cache`` may keep: those of one reader that are the same in every epoch."""
 
-from pipeflow.compile.program import edges_of
+from pipeflow.compile.computed import edges_of
 from pipeflow.errors import add_notes
 from pipeflow.record.graph import Graph, GraphNode
 
@@ -35,15 +35,15 @@ def _refused(graph: Graph, node: GraphNode) -> str:
             return f"its data comes from {found.op.title}, whose samples have no index: only those of a reader can be found again"
         if traits.user_code:
             return (
-                f"{found.op.title} above it calls a function, which may give other results every time: "
+                f"{found.op.title} before it calls a function, which may give other results every time: "
                 "call the cache before it, or put that work into a reader or a data set"
             )
         if found.op.random:
-            return f"{found.op.title} above it draws other numbers in every epoch: call the cache before it"
+            return f"{found.op.title} before it draws different numbers in every epoch: call the cache before it"
         if found.guard or found.op.role in ("merge", "late merge"):
-            return f"{found.op.title} above it depends on a condition: call the cache before the condition"
+            return f"{found.op.title} before it depends on a condition: call the cache before the condition"
         if found.device != "cpu" or traits.granularity != "sample" or found.op.role == "transfer":
-            return f"{found.op.title} above it works on whole batches or on the GPU: call the cache before it"
+            return f"{found.op.title} before it works on whole batches or on the GPU: call the cache before it"
     if len(readers) != 1:
         names = ", ".join(found.op.title for found in readers)
         return (

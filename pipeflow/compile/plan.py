@@ -127,6 +127,21 @@ class Plan:
         """All steps in order."""
         return [step for stage in self.stages for step in stage.all_steps()]
 
+    def makers(self) -> dict[int, Step]:
+        """The step that fills each slot."""
+        return {slot: step for step in self.steps() for slot in step.outputs}
+
+    def needed_only_by(self, name: str) -> list[str]:
+        """The names of a step and of those that only this step needs, without the sources."""
+        makers, needed = self.makers(), {step.name for step in self.stages[0].steps}
+        todo = list(self.outputs)
+        while todo:
+            step = makers.get(todo.pop())
+            if step is not None and step.name not in needed and step.name != name:
+                needed.add(step.name)
+                todo += step.reads()
+        return [step.name for step in self.steps() if step.name not in needed]
+
     def needs_device(self) -> bool:
         """True if a part of the plan runs on the GPU."""
         return any(stage.kind in ("device", "function", "arrival") for stage in self.stages)

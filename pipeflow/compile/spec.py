@@ -5,15 +5,16 @@ The compiler keeps these rules, and the executor relies on them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from pipeflow.compile.plan import External, Plan, Stage, Step, is_in_inputs, takes_out
-from pipeflow.declare import Role, find
+from pipeflow.declare import Role, find, registration
 
 Rule = Callable[[Plan], Iterator[str]]
 RULES: list[Rule] = []
+FORM: list[Rule] = []  # those of the rules that the others rely on
 BOOL = np.dtype(bool)
 Guard = frozenset[tuple[int, bool]]
 
@@ -23,7 +24,10 @@ class InvalidPlan(AssertionError):
 
 
 def verify(plan: Plan) -> Plan:
-    """The plan, if it keeps every rule. Otherwise InvalidPlan names each breach and shows the plan."""
+    """The plan, if it keeps every rule. Otherwise InvalidPlan names each breach and shows the plan, if it has the form of one."""
+    wrong_form = _spoken(FORM, plan)
+    if wrong_form:
+        raise InvalidPlan("\n".join(wrong_form))
     found = breaches(plan)
     if found:
         raise InvalidPlan("\n".join([*found, "in the plan", str(plan)]))
@@ -31,13 +35,22 @@ def verify(plan: Plan) -> Plan:
 
 
 def breaches(plan: Plan) -> list[str]:
-    """A sentence for every breach of a rule."""
-    return [f"{rule.__name__}: {text}" for rule in RULES for text in rule(plan)]
+    """A sentence for every breach of a rule; if the form of the plan is wrong, for those only."""
+    return _spoken(FORM, plan) or _spoken(RULES, plan)
+
+
+def _spoken(rules: Iterable[Rule], plan: Plan) -> list[str]:
+    return [f"{rule.__name__}: {text}" for rule in rules for text in rule(plan)]
 
 
 def _rule(function: Rule) -> Rule:
     RULES.append(function)
     return function
+
+
+def _form(function: Rule) -> Rule:
+    FORM.append(function)
+    return _rule(function)
 
 
 def _placed(plan: Plan) -> Iterator[tuple[int, Stage, str, Step]]:
@@ -48,7 +61,7 @@ def _placed(plan: Plan) -> Iterator[tuple[int, Stage, str, Step]]:
                 yield number, stage, part, step
 
 
-@_rule
+@_form
 def slots_are_numbered(plan: Plan) -> Iterator[str]:
     """The number of a slot is its position, and every number in the plan is the number of a slot."""
     for place, slot in enumerate(plan.slots):
@@ -58,6 +71,22 @@ def slots_are_numbered(plan: Plan) -> Iterator[str]:
     for number in sorted(used.union(plan.outputs, [slot for slot, _ in plan.constants])):
         if not 0 <= number < len(plan.slots):
             yield f"there is no slot %{number}"
+
+
+@_form
+def operators_are_declared(plan: Plan) -> Iterator[str]:
+    """Every step names an operator that is declared, or several of them that are fused."""
+    for step in plan.steps():
+        if not registration.registry.keys() >= {*step.op.split("+")}:
+            yield f"{step.name} calls {step.op!r}, which is no operator"
+
+
+@_form
+def merges_have_two_sides(plan: Plan) -> Iterator[str]:
+    """A merge reads the two sides and the predicate, and writes one slot."""
+    for step in plan.steps():
+        if step.role in ("merge", "late merge") and (len(step.inputs), len(step.outputs)) != (3, 1):
+            yield f"{step.name} merges {len(step.inputs) - 1} sides into {len(step.outputs)}"
 
 
 @_rule
@@ -139,6 +168,8 @@ def steps_are_where_their_kind_runs(plan: Plan) -> Iterator[str]:
             yield f"{name} calls code of the user, which has a stage of its own"
         if part == "merge" and step.role != "merge":
             yield f"{name} is at the stage's end and no merge"
+        if part != "step" and step.user_code:
+            yield f"{name} calls code of the user at a {part}"
         if part == "column" and (step.guard or not find(step.op).elementwise):
             yield f"{name} is a column, but has a guard or is not elementwise"
         if step.fetch != (stage.kind == "sample" and find(step.op).fetches):
@@ -268,14 +299,6 @@ class _Implied:
                 yield predicate, not here
             if facts.get(predicate) is here and side != slot:
                 yield side, value
-
-
-@_rule
-def merges_have_two_sides(plan: Plan) -> Iterator[str]:
-    """A merge reads the two sides and the predicate, and writes one slot."""
-    for step in plan.steps():
-        if step.role in ("merge", "late merge") and (len(step.inputs), len(step.outputs)) != (3, 1):
-            yield f"{step.name} merges {len(step.inputs) - 1} sides into {len(step.outputs)}"
 
 
 @_rule

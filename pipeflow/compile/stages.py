@@ -11,38 +11,38 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.compile.computed import ComputedNodes
 from pipeflow.compile.plan import Stage, Step
-from pipeflow.compile.program import Program
 from pipeflow.compile.strands import Layer, layers_of
 from pipeflow.record.graph import GraphNode
 
 COLUMN_ELEMENTS = 64  # outputs with at most this number of elements are computed for the whole batch at once
 
 
-def columns_of(program: Program) -> set[int]:
+def columns_of(computed: ComputedNodes) -> set[int]:
     """The nodes that are computed for the whole batch at once, before the stage that reads them."""
     columns: set[int] = set()
-    for node in program.nodes:
+    for node in computed.nodes:
         if (
             node.op.role != "constant"
             and node.op.elementwise
             and not node.guard
             and node.device == "cpu"
-            and program.traits[node.id].granularity == "sample"
+            and computed.traits[node.id].granularity == "sample"
             and all(spec.static and int(np.prod(spec.shape, dtype=np.int64)) <= COLUMN_ELEMENTS for spec in node.specs)
-            and all(need in columns or program.by_id[need].op.role == "constant" for need in program.needs(node))
+            and all(need in columns or computed.by_id[need].op.role == "constant" for need in computed.needs(node))
         ):
             columns.add(node.id)
     return columns
 
 
-def levels_of(program: Program, columns: Collection[int]) -> dict[int, int]:
+def levels_of(computed: ComputedNodes, columns: Collection[int]) -> dict[int, int]:
     """The level of every node."""
     levels: dict[int, int] = {}
     last_function = 0
-    for node in program.nodes:
-        traits = program.traits[node.id]
-        needs = [levels[need] for need in program.needs(node)]
+    for node in computed.nodes:
+        traits = computed.traits[node.id]
+        needs = [levels[need] for need in computed.needs(node)]
         if node.op.factory is not None:
             level = 1 if node.op.fetches else 0
         elif node.id in columns or node.op.role == "constant":
@@ -60,14 +60,14 @@ def levels_of(program: Program, columns: Collection[int]) -> dict[int, int]:
 
 
 def stages_of(
-    program: Program, columns: Collection[int], levels: Mapping[int, int], steps: Mapping[int, Step]
+    computed: ComputedNodes, columns: Collection[int], levels: Mapping[int, int], steps: Mapping[int, Step]
 ) -> list[Stage]:
     """The stages in running order; the first one has the sources."""
     sources: list[Step] = []
     by_level: dict[int, list[GraphNode]] = {}
-    for node in program.nodes:
+    for node in computed.nodes:
         if node.op.factory is not None:
-            outputs = (program.indices[node.id],) if node.op.fetches else steps[node.id].outputs
+            outputs = (computed.indices[node.id],) if node.op.fetches else steps[node.id].outputs
             sources.append(replace(steps[node.id], outputs=outputs))
         if node.op.fetches:
             by_level.setdefault(1, []).append(node)
@@ -76,25 +76,25 @@ def stages_of(
     stages = [Stage("source", tuple(sources), ordered=True)]
     for level in sorted(by_level):
         if level % 2:
-            stages += [_sample_stage(program, layer, steps) for layer in layers_of(program, by_level[level])]
+            stages += [_sample_stage(computed, layer, steps) for layer in layers_of(computed, by_level[level])]
         else:
-            stages += _whole_stages(program, by_level[level], steps)
+            stages += _whole_stages(computed, by_level[level], steps)
     position = 1 if len(stages) > 1 else 0
-    stages[position] = replace(stages[position], columns=tuple(steps[x.id] for x in program.nodes if x.id in columns))
+    stages[position] = replace(stages[position], columns=tuple(steps[x.id] for x in computed.nodes if x.id in columns))
     return stages
 
 
-def _sample_stage(program: Program, layer: Layer, steps: Mapping[int, Step]) -> Stage:
+def _sample_stage(computed: ComputedNodes, layer: Layer, steps: Mapping[int, Step]) -> Stage:
     """The steps of one layer, strand after strand, and after them the merges that none of them reads."""
     members = sorted((node for strand in layer for node in strand), key=lambda node: node.id)
-    last = _last_merges(program, members)
+    last = _last_merges(computed, members)
     strands: list[list[Step]] = []
     for nodes in layer:
         inside: list[Step] = []
         for node in nodes:
             step = steps[node.id]
             if node.op.fetches:
-                step = replace(step, fetch=True, inputs=(program.indices[node.id],))
+                step = replace(step, fetch=True, inputs=(computed.indices[node.id],))
             if node.id not in last:
                 inside.append(step)
         if inside:
@@ -107,50 +107,50 @@ def _sample_stage(program: Program, layer: Layer, steps: Mapping[int, Step]) -> 
     )
 
 
-def _last_merges(program: Program, members: Sequence[GraphNode]) -> set[int]:
+def _last_merges(computed: ComputedNodes, members: Sequence[GraphNode]) -> set[int]:
     """The merges that no other step of the stage reads. At its end, for the whole batch, they take almost no time."""
-    read = {need for node in members if node.op.role != "merge" for need in program.needs(node)}
+    read = {need for node in members if node.op.role != "merge" for need in computed.needs(node)}
     last: set[int] = set()
     for node in reversed(members):
         if node.op.role == "merge" and node.id not in read:
             last.add(node.id)
         elif node.op.role == "merge":
-            read.update(program.needs(node))
+            read.update(computed.needs(node))
     return last
 
 
-def _whole_stages(program: Program, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> list[Stage]:
+def _whole_stages(computed: ComputedNodes, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> list[Stage]:
     """The stages of one level of whole-batch steps; device steps are joined to segments."""
     stages: list[Stage] = []
     made: dict[int, int] = {}  # node -> its stage
     segment = -1  # the last segment
     later: set[int] = set()  # device steps, user functions, and all steps after them; other steps run before these
     for node in members:
-        needed = later.intersection(program.needs(node))
+        needed = later.intersection(computed.needs(node))
         if node.device != "cpu" or node.op.role == "transfer" or steps[node.id].user_code or needed:
             later.add(node.id)
     for node in sorted(members, key=lambda node: node.id in later):
         step = steps[node.id]
-        kind = _kind_of(program, node, step)
-        needs = [made[need] for need in program.needs(node) if need in made]
+        kind = _kind_of(computed, node, step)
+        needs = [made[need] for need in computed.needs(node) if need in made]
         if kind == "device" and segment >= 0 and all(number <= segment for number in needs):
             stages[segment] = replace(stages[segment], steps=(*stages[segment].steps, step))
             made[node.id] = segment
             continue
         made[node.id] = len(stages)
         segment = len(stages) if kind == "device" else segment
-        ordered = program.traits[node.id].ordered or kind in ("device", "function")
+        ordered = computed.traits[node.id].ordered or kind in ("device", "function")
         stages.append(Stage(kind, (step,), ordered=ordered))
     return stages
 
 
-def _kind_of(program: Program, node: GraphNode, step: Step) -> Any:
+def _kind_of(computed: ComputedNodes, node: GraphNode, step: Step) -> Any:
     """The kind of the stage of a whole-batch step."""
     if node.op.role == "transfer" and node.device == "cpu":
         return "arrival"
     if node.device != "cpu":
         return "function" if step.user_code or node.device == "mixed" else "device"
-    return "processes" if program.traits[node.id].processes else "batch"
+    return "processes" if computed.traits[node.id].processes else "batch"
 
 
 def origins_of(stages: Sequence[Stage], slots: int) -> tuple[int, ...]:

@@ -8,36 +8,36 @@ is one layer of one strand.
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from pipeflow.compile.program import Program
+from pipeflow.compile.computed import ComputedNodes
 from pipeflow.record.graph import GraphNode
 
 Layer = list[list[GraphNode]]
 END = -1  # in place of a strand: merges at the end of a layer, which read several strands
 
 
-def layers_of(program: Program, members: Sequence[GraphNode]) -> list[Layer]:
+def layers_of(computed: ComputedNodes, members: Sequence[GraphNode]) -> list[Layer]:
     """The layers of one level in running order, each with its strands."""
-    if sum(program.traits[node.id].meets for node in members) < 2:
+    if sum(computed.traits[node.id].meets for node in members) < 2:
         return [[list(members)]]
-    level = _Level(program, members)
+    level = _Level(computed, members)
     return level.layers() if any(level.apart.values()) else [[list(members)]]
 
 
 class _Level:
     """The steps of one level, and the functions before and after each of them."""
 
-    def __init__(self, program: Program, members: Sequence[GraphNode]) -> None:
+    def __init__(self, computed: ComputedNodes, members: Sequence[GraphNode]) -> None:
         self.members = members
         here = {node.id for node in members}
-        self.needs = {node.id: [need for need in program.needs(node) if need in here] for node in members}
-        self.functions = {node.id for node in members if program.traits[node.id].meets}
+        self.needs = {node.id: [need for need in computed.needs(node) if need in here] for node in members}
+        self.functions = {node.id for node in members if computed.traits[node.id].meets}
         self.above = self._above()
         self.below: dict[int, set[int]] = {node.id: self.functions & {node.id} for node in members}
         for node in reversed(members):
             for need in self.needs[node.id]:
                 self.below[need] |= self.below[node.id]
         self.apart: dict[int, set[int]] = {function: set() for function in self.functions}
-        guards = {node.id: {program.slot(edge): on for edge, on in node.guard} for node in members}
+        guards = {node.id: {computed.slot(edge): on for edge, on in node.guard} for node in members}
         for one, other in combinations(sorted(self.functions), 2):
             if (
                 one not in self.above[other]

@@ -63,9 +63,7 @@ def counted(work: Callable[[], Any]) -> int:
     compiled, seconds = kernels.jit.compiled_count() - before, time.perf_counter() - started
     if compiled:
         folder = kernels.jit.cache_folder()
-        kept = (
-            f"kept in {folder}, so that the next process need not" if folder else "not kept: no folder can be written"
-        )
+        kept = f"stored in {folder} for the next process" if folder else "not stored: no folder can be written"
         level = logging.WARNING if seconds > SAID else logging.INFO
         log.log(level, "compiled %d kernels in %.1f s (%s)", compiled, seconds, kept)
     return compiled

@@ -9,7 +9,6 @@ A call of an OpDef is checked and passed to the current ``interpreter``. Inside 
 everywhere else it runs at once (``eager``).
 """
 
-from pipeflow.declare.binding import FORMER as FORMER
 from pipeflow.declare.binding import Call as Call
 from pipeflow.declare.binding import bind as bind
 from pipeflow.declare.binding import check_names as check_names
@@ -39,6 +38,7 @@ from pipeflow.declare.kernel_calls import Memory as Memory
 from pipeflow.declare.kernel_calls import NotReady as NotReady
 from pipeflow.declare.kernel_calls import Number as Number
 from pipeflow.declare.kernel_calls import OfThread as OfThread
+from pipeflow.declare.kernel_calls import Real as Real
 from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.opdef import Link as Link
@@ -48,6 +48,7 @@ from pipeflow.declare.opdef import class_name as class_name
 from pipeflow.declare.opdef import counted as counted
 from pipeflow.declare.opdef import universal as universal
 from pipeflow.declare.parameters import DTYPE as DTYPE
+from pipeflow.declare.parameters import FORMER_DTYPE as FORMER_DTYPE
 from pipeflow.declare.parameters import HIDDEN as HIDDEN
 from pipeflow.declare.parameters import NO_EFFECT as NO_EFFECT
 from pipeflow.declare.parameters import REQUIRED as REQUIRED
@@ -80,6 +81,7 @@ from pipeflow.declare.registration import source as source
 from pipeflow.declare.sources import Ending as Ending
 from pipeflow.declare.sources import Feed as Feed
 from pipeflow.declare.sources import Request as Request
+from pipeflow.declare.sources import Room as Room
 from pipeflow.declare.sources import Source as Source
 from pipeflow.declare.specs import UNKNOWN as UNKNOWN
 from pipeflow.declare.specs import NamedOutputs as NamedOutputs

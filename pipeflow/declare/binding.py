@@ -27,13 +27,6 @@ from pipeflow.errors import (
 )
 from pipeflow.tensors import TensorListCPU
 
-# Former names of arguments: the present name, and the operators that still accept the former one.
-FORMER = {
-    "output_dtype": ("dtype", ("crop", "crop_mirror_normalize", "lookup_table", "rotate", "slice", "warp_affine")),
-    "type": ("dtype", ("shapes",)),
-}
-
-
 LARGEST_HINT = 1 << 40  # bytes of one sample
 
 
@@ -170,8 +163,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
 def check_names(op: OpDef, names: Iterable[str]) -> None:
     """Refuses arguments that an operator does not have, with any value."""
     random = ("key", "rng") if op.random else ()
-    former = [name for name, (_, operators) in FORMER.items() if op.name in operators]
-    known = {*op.arguments, *universal(op), *op.no_effect, *NO_EFFECT, *random, *former, "seed"}
+    known = {*op.arguments, *universal(op), *op.no_effect, *NO_EFFECT, *random, *op.former, "seed"}
     for name in names:
         if name not in known:
             raise _unknown(op, name)
@@ -184,8 +176,8 @@ def _unknown(op: OpDef, name: str) -> UnknownArgument:
 
 def _by_present_names(op: OpDef, keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:
     """The keywords with present names in place of former ones, with a warning for each."""
-    for former, (present, names) in FORMER.items():
-        if former in keywords and op.name in names:
+    for former, present in op.former.items():
+        if former in keywords:
             if present in keywords:
                 problems.append(TypeError(f"argument {former!r} is the former name of {present!r}: give one of them"))
             text = f"{op.title}: the argument {former!r} is called {present!r} now"

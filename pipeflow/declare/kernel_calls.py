@@ -1,6 +1,6 @@
 """The work of an operator on a sample as calls of compiled kernels, which can be made without the interpreter.
 
-``@spectrogram.calls`` declares ``(calls) -> None``. The function asks for the memory of the outputs and adds the calls of
+``@spectrogram.calls`` declares ``(calls) -> None``. The function takes the memory of the outputs and adds the calls of
 kernels, as the body makes them. It runs only once for many samples: extents and other numbers of a sample are ``Number``,
 and what is computed from them is recorded in a ``Trace``. Compiled code repeats it for other samples. A Number that
 decides an ``if``, or that is used as a Python integer, is *fixed*: the record is for samples in which it is the same.
@@ -12,7 +12,7 @@ reports errors, and the reference for the tests.
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol
 
@@ -126,6 +126,16 @@ class Number:
         return self.value
 
 
+class Real:
+    """A floating-point number that may differ from sample to sample, for the arguments of kernels."""
+
+    __slots__ = ("register", "value")
+
+    def __init__(self, register: int, value: float) -> None:
+        self.register = register
+        self.value = value
+
+
 def _computed(operation: str, one: Any, other: Any) -> Number:
     if operation == "*":
         if type(one) is int and one == 1:
@@ -147,11 +157,12 @@ def largest(one: Any, other: Any) -> Any:
 
 @dataclass(frozen=True)
 class Memory:
-    """A C-contiguous array of the sample."""
+    """A C-contiguous array of the sample, or a window (top, left, height and width of the whole) of an image."""
 
     address: Any
     extents: tuple[Any, ...]
     dtype: np.dtype
+    window_of: tuple[Any, ...] | None = None
 
     @property
     def size(self) -> Any:
@@ -175,16 +186,19 @@ class KernelCalls:
         self,
         trace: Trace,
         place: Callable[[int, tuple[Any, ...], np.dtype], Memory],
-        inputs: Sequence[Memory],
-        layouts: Sequence[str],
         args: Args,
         key: Number | None = None,
+        part: Callable[[Any, Any], Sequence[Any]] | None = None,
     ) -> None:
         self._trace = trace
         self._place = place
-        self.inputs = inputs
-        self.layouts = layouts
-        self.args = args  # constants, and a Number for each argument that is named as ``varying``
+        self.inputs: Sequence[Memory] = ()
+        self.layouts: Sequence[str] = ()
+        self.args = args  # constants, and a Number or a Real for each argument that is named as ``varying``
+        # The window (top, left, height, width) of an image that the next step reads, as a function of its extents; None if
+        # other steps read the image.
+        self.part = part
+        self.plan: Any = None  # what the hooks of an operator keep for each other
         self._key = key
         self.outputs: dict[int, Memory] = {}
         self.constants: dict[int, np.ndarray] = {}
@@ -218,9 +232,11 @@ class KernelCalls:
         else:
             require(condition)
 
-    def output(self, extents: tuple[Any, ...], dtype: np.dtype, number: int = 0) -> Memory:
-        """The memory of an output."""
-        memory = self.outputs[number] = self._place(number, extents, dtype)
+    def output(
+        self, extents: tuple[Any, ...], dtype: np.dtype, number: int = 0, window_of: tuple[Any, ...] | None = None
+    ) -> Memory:
+        """The memory of an output, or of the ``part`` of it."""
+        memory = self.outputs[number] = replace(self._place(number, extents, dtype), window_of=window_of)
         return memory
 
     def give(self, number: int, value: np.ndarray) -> None:

@@ -96,6 +96,7 @@ class OpDef:
     entry_hook: Callable[[Any], Any] | None = None  # converts an entry of a list of inputs
     flows: tuple[int, ...] | None = None  # the inputs that derivatives pass to; None: all, or it has no derivative
     order: tuple[str, ...] = ()
+    former: Mapping[str, str] = field(default_factory=dict)
     gpu_module: str = ""
     links: tuple[Link, ...] = ()  # of a chain, which fusion puts in place of several operators
     paired: tuple[str, ...] = ()
@@ -117,9 +118,11 @@ class OpDef:
     rows_hook: Callable[..., Any] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_varying: frozenset[str] = frozenset()
-    loads_hook: Callable[[], None] | None = None
-    samples_calls_hook: Callable[[Args], Any] | None = None
+    reads_calls_hook: Callable[[KernelCalls, Any, Any], Sequence[Any]] | None = None
+    loads_hook: Callable[[Args], None] | None = None
+    samples_calls_hook: Callable[..., Any] | None = None
     ends_sampling_calls_hook: Callable[..., None] | None = None
+    ends_sampling_reads_hook: Callable[..., Sequence[Any]] | None = None
     caller_hook: Callable[[Args], Callable[..., Any]] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
     __signature__ = _LazySignature()
@@ -248,23 +251,33 @@ class OpDef:
         return hook
 
     def varying(self, *names: str) -> None:
-        """Names what may differ from sample to sample in ``calls``: arguments that are integers, and "key"."""
+        """Names what may differ from sample to sample in ``calls``: arguments that are one number, and "key"."""
         self.calls_varying = frozenset(names)
 
-    def loads(self, hook: Callable[[], None]) -> Callable[[], None]:
+    def reads_calls(self, hook: Callable[[KernelCalls, Any, Any], Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+        """Declares ``(calls, height, width) -> (top, left, height, width)``: the part of an image that ``calls`` read.
+
+        A decoder before this operator then makes only that part.
+        """
+        self.reads_calls_hook = hook
+        return hook
+
+    def loads(self, hook: Callable[[Args], None]) -> Callable[[Args], None]:
         """Declares what loads or compiles the kernels of ``calls`` that the body does not use."""
         self.loads_hook = hook
         return hook
 
-    def samples_calls(self, hook: Callable[[Args], Any]) -> Callable[[Args], Any]:
-        """Declares ``samples`` for compiled programs: ``(args) -> numbers for the kernels``, or NoTable."""
+    def samples_calls(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares ``samples`` for compiled programs: ``(calls, args, height, width) -> Resize``, or NoTable."""
         self.samples_calls_hook = hook
         return hook
 
-    def ends_sampling_calls(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """Declares ``ends_sampling`` for compiled programs: ``(calls, source, numbers, dtype between, args)``."""
-        self.ends_sampling_calls_hook = hook
-        return hook
+    def ends_sampling_calls(self, hook: Callable[..., None], reads: Callable[..., Sequence[Any]]) -> None:
+        """Declares ``ends_sampling`` for compiled programs: ``(calls, samples, arguments of the resize, dtype between, args)``.
+
+        ``reads`` is ``reads_calls`` for it: ``(calls, height, width, samples, arguments of the resize, args)``.
+        """
+        self.ends_sampling_calls_hook, self.ends_sampling_reads_hook = hook, reads
 
     # The fusion of a plan reads these declarations (operators/chains.py).
     def line(self, hook: Callable[..., Any]) -> Callable[..., Any]:

@@ -128,7 +128,7 @@ def parameters(**declared: tuple[Any, Any, str]) -> dict[str, Param]:
 
 
 NO_EFFECT = {
-    "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
+    "cuda_stream": "the CPU has no CUDA streams, and a pipeline on a GPU makes its own",
     "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
 }
 
@@ -214,20 +214,22 @@ UNIVERSAL = parameters(
         None,
         "where the operator runs; `mixed` takes data from the CPU to the GPU",
     ),
-    preserve=(bool, False, "keep the node in the graph though nothing uses its output"),
+    preserve=(bool, False, "run the operator even if nothing uses its output"),
     bytes_per_sample_hint=(
         Ints,
         None,
-        "expected size of an output sample, one number or one for each output; with a sufficient hint nothing is "
-        "allocated after the first batches",
+        "expected size of an output sample in bytes, one number or one for each output; if it is large enough, no memory "
+        "is allocated after the first batches",
     ),
     on_error=(
         Any,
         None,
-        'what to do when the operator fails for a sample: `"raise"`, `"skip"`, `"replace"`, or a value (or a function '
-        "that gives one) for its outputs; default: as the pipeline says",
+        'what to do if the operator fails for a sample: `"raise"`, `"skip"`, `"replace"`, or a value (or a function that '
+        "returns one) in place of its outputs; default: the `on_error` of the pipeline",
     ),
 )
 # Random operators have this one too.
-SEED = parameters(seed=(int, None, "seed of this node's random numbers, in place of one derived from the pipeline's"))
+SEED = parameters(seed=(int, None, "seed of this node's random numbers; default: computed from the pipeline's seed"))
 DTYPE = parameters(dtype=(DType, None, "type of the result; default: that of the input"))
+# For `former=` of operators whose `dtype` had this name.
+FORMER_DTYPE = {"output_dtype": "dtype"}

@@ -85,6 +85,7 @@ def operator(
     devices: Sequence[str] = ("cpu",),
     dtypes: str = "number",
     no_effect: Mapping[str, str] | None = None,
+    former: Mapping[str, str] | None = None,
     examples: Sequence[str] = (),
     hidden: bool = False,
     nodes_only: bool = False,
@@ -110,6 +111,8 @@ def operator(
       those of the body's own signature. A body with a parameter ``args: Args`` gets all arguments in it.
     - ``dtypes``: the types that the first input may have: names ("uint8 float32") or groups ("number" is everything, "integer",
       "float", "bool").
+    - ``no_effect``: arguments of DALI that are accepted and do nothing here, with the reason.
+    - ``former``: former names of arguments, with the present ones. A call by them gives a warning.
     - ``examples``: calls as in a pipeline, on the arrays of ``tools/example_data.py``: ``"fn.flip(image, vertical=True)"``. The
       page, the support table and the tests of every operator run them. If none is required, one is made automatically.
     - ``infer="like image"``: the result has the shape and the layout of that input, and its type unless there is a ``dtype``.
@@ -161,6 +164,7 @@ def operator(
             staged,
             Traits(granularity=granularity, pure=pure),
             order=tuple(order.split()),
+            former=former or {},
             gpu_module=body.__module__.rpartition(".")[2] if gpu else "",
             paired=tuple(paired.split()),
             own=frozenset(own) if takes or "args" in own else None,

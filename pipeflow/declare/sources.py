@@ -1,13 +1,14 @@
 """The interface of a source of data: it receives Requests for batches in order and returns Feeds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 Ending = Literal["fill", "partial", "drop"]
+Room = Callable[[int], np.ndarray]  # gives so many bytes of memory
 
 
 class Request(NamedTuple):
@@ -55,6 +56,7 @@ class Source:
     takes_data = False  # ``feed`` gives it batches
     fed: Any = None  # the queue of fed batches, in a source that has no other data
     wants_workers = False  # ``use_workers`` gives it the worker processes
+    samples: Any = None  # of a reader: the samples that it reads by their numbers
 
     def next(self, request: Request) -> Feed:
         """The next batch; StopIteration at the end of an epoch."""
@@ -93,6 +95,14 @@ class Source:
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """One sample. A source with this method returns one output, the indices, and the pipeline's threads call it."""
         raise NotImplementedError
+
+    def fetch_many(self, indices: list[int], room: Room) -> "Sequence[tuple[np.ndarray, ...] | None]":
+        """Several samples, as far as they can be read in one call; the others, and all that fail, are None.
+
+        ``room(nbytes)`` gives memory for them: more of it with every call.
+        """
+        del room
+        return [None] * len(indices)
 
     def next_epoch(self) -> None:
         """Leaves the current epoch and begins the next one; for sources that need no reset between epochs."""

@@ -303,7 +303,7 @@ class DevicePlanner:
                 if spec.shape != one.shape:
                     raise ValueError(f"frame {frame} has shape {spec.shape}, the first one {one.shape}")
             items.append(item)
-        whole = [_unplaced(Spec((frames, *spec.shape), spec.dtype, spec.layout)) for spec in first]  # type: ignore[misc]
+        whole = [_unplaced(Spec((frames, *spec.shape), spec.dtype, spec.layout)) for spec in first]
         found = tuple("F" + spec.layout if spec.layout else "" for spec in first)
         return _Planned(whole, found, items, framed=True)
 

@@ -164,6 +164,22 @@ def on_device(runtime: Runtime, value: Any) -> Any:
     return array
 
 
+class _Lent:
+    """A sample whose reader has waited for it already."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: TensorGPU) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+        del stream
+        return self._tensor.__dlpack__(stream=-1, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._tensor.__dlpack_device__()
+
+
 def lend(runtime: Runtime, samples: Sequence[DeviceArray], handle: int) -> None:
     """Makes the stream of a consumer wait for samples, and notes the stream for their blocks."""
     with runtime.active():
@@ -310,6 +326,13 @@ class TensorListGPU(Metadata):
         """The sources of the samples (or of sample ``index``): file names, "" if not known."""
         known = self._source_info if self._source_info is not None else [""] * len(self)
         return [str(item) for item in known] if index is None else str(known[index])
+
+    def lent(self, stream: int) -> list[Any]:
+        """The samples for another library that works on a stream: it waits for them once, not for each of them."""
+        if self._wrapped:
+            return list(self)
+        lend(self._runtime, self._samples, stream)
+        return [_Lent(sample) for sample in self]
 
     def is_dense_tensor(self) -> bool:
         """True if all samples have the same shape."""

@@ -106,7 +106,7 @@ def check_seekable(plan: Plan) -> None:
     """Raises an error that names an object whose state only the earlier batches can make."""
     for _, step, keeper in _keepers(plan):
         raise InvalidState(
-            f"seek() cannot tell the state that {function_name(keeper)} of {step.name!r} would have after the batches before; "
+            f"seek() does not know the state of {function_name(keeper)} in {step.name!r} after the earlier batches; "
             "use checkpoint() and load it"
         )
 

@@ -26,6 +26,7 @@ class Claims:
         self._ring = ring
         self._stages = stages
         self.threads = threads
+        self.alone = False  # in a stage with functions that have parallel="auto", only one thread works at a time
         self.tasks: dict[int, Task] = {}  # thread -> its task
         self._parted: BatchRun | None = None  # some strands of a chunk are claimed: a thread may wait for the others
 
@@ -42,7 +43,8 @@ class Claims:
             begin, end, strand = self._strand(batch, runner)
         else:
             begin = batch.cursor
-            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
+            threads = 1 if self._alone(runner) else self.threads
+            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, threads), batch.size)
         task = self.tasks[threading.get_ident()] = Task(batch, begin, end, strand)
         return task
 
@@ -72,7 +74,7 @@ class Claims:
                 continue
             runner = self._stages[batch.stage]
             if runner.per_sample:
-                if batch.cursor < batch.size:
+                if batch.cursor < batch.size and not (self._alone(runner) and self._busy(batch.stage)):
                     return batch
             elif not batch.claimed and (not runner.ordered or passed > batch.stage):
                 if not runner.waits or runner.ready(batch):
@@ -80,6 +82,14 @@ class Claims:
                 waiting = waiting or batch
             passed = min(passed, batch.stage)
         return waiting
+
+    def _alone(self, runner: StageRunner) -> bool:
+        """True if only one thread at a time may work in a stage."""
+        return self.alone and runner.alone_if_better
+
+    def _busy(self, stage: int) -> bool:
+        """True if a thread is at work in a stage."""
+        return any(task.batch.stage == stage and not task.over for task in self.tasks.values())
 
     def end(self, batch: BatchRun) -> None:
         """Notes that a batch is over: its strands are not waited for any more."""

@@ -7,10 +7,12 @@ interpreter.
 
 import hashlib
 import threading
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from math import nan
 from typing import Any
+
+import numpy as np
 
 from pipeflow import system, timing
 from pipeflow.compile.plan import Plan, Stage, Step
@@ -216,47 +218,66 @@ class Measures:
         for clock in self.stages:
             clock.reset()
         self.began = self.last = timing.wall()
-        self.waited = 0.0
-        self.waits = [0] * (len(WAITS) + 1)
-        self.batches = self.samples = 0
+        self.brief = False  # the loop took so little time that its thread's clock is not read
         self.peak = 0
+        self._rows: list[tuple[float, ...]] = []  # the deliveries that are not in the sums below
+        self._before: tuple[float, float, int] | None = None  # the end of the last delivery in them, and its thread
+        self._waited = 0.0
+        self._waits = np.zeros(len(WAITS) + 1, np.int64)
+        self._batches = self._samples = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
-        # A thread, and its processor time when it got a batch; None after a brief loop, which counts as busy all the time.
-        self._used: tuple[int, float | None] | None = None
-        self._loop_is_brief = False
         self._others = seconds_of_others()
         self._process = timing.process()
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
-    def loop_clock(self) -> float | None:
-        """The caller's processor time, when it asks for a batch; None if its loop was brief before."""
-        return None if self._loop_is_brief else timing.processor()
+    @property
+    def batches(self) -> int:
+        """The number of delivered batches."""
+        return self._batches + len(self._rows)
 
-    def delivered(self, asked: float, ready: int, samples: int, used: float | None = None) -> None:
-        """Counts a delivered batch.
+    def loop_clock(self) -> float:
+        """The caller's processor time when it calls for a batch or gets it; NaN if the loop took very little time before."""
+        return nan if self.brief else timing.processor()
+
+    def delivered(self, asked: float, ready: int, samples: int, used: float = nan) -> None:
+        """Notes a delivered batch.
 
         ``asked`` is the time of the call, ``ready`` the number of batches finished at that time, ``used`` what
-        ``loop_clock`` gave then.
+        ``loop_clock`` gave then. Many deliveries are added up at once: that costs a fifth of counting each.
         """
-        own, thread = asked - self.last, threading.get_ident()
-        if self._used is not None and self._used[0] == thread:
-            before = self._used[1]
-            busy = own if used is None or before is None else min(own, max(0.0, used - before))
-            self._loops.append((own, busy))
-        self._loop_is_brief = own < BRIEF_SECONDS
-        self._used = thread, self.loop_clock()
-        now = self.last = timing.wall()
-        self.waited += now - asked
-        self.waits[bisect_left(WAITS, now - asked)] += 1
-        self.batches += 1
-        self.samples += samples
-        self._ready.append(ready)
+        self.brief = asked - self.last < BRIEF_SECONDS
+        got = self.loop_clock()
+        self.last = now = timing.wall()
+        self._rows.append((asked, now, used, got, ready, samples, threading.get_ident()))
+        if len(self._rows) == KEPT_LOOPS:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        asked, now, used, got, ready, samples, thread = np.array(rows).T
+        waits = now - asked
+        self._waited += float(waits.sum())
+        self._waits += np.bincount(np.searchsorted(WAITS, waits), minlength=len(WAITS) + 1)
+        self._batches += len(rows)
+        self._samples += int(samples.sum())
+        self._ready.extend(ready[-RECENT:].astype(int).tolist())
+        # The loop's own times. Its processor time counts if it was read at both ends; else it was busy all the time.
+        before = np.array([self._before or (nan, nan, nan), *zip(now, got, thread)]).T
+        own = asked - before[0, :-1]
+        busy = np.clip(used - before[1, :-1], 0.0, own)
+        busy = np.where(np.isnan(busy), own, busy)
+        same = before[2, :-1] == thread
+        self._loops.extend(zip(own[same].tolist(), busy[same].tolist()))
+        self._before = now[-1], got[-1], thread[-1]
 
     def statistics(
         self, parts: Sequence[Sequence[Any]], settings: Settings, threads: Sequence[threading.Thread]
     ) -> Statistics:
         """The measured times as plain figures; ``parts`` are the bound steps of each stage, which may have clocks."""
+        self._add_up()
         steps: list[StepFigures] = []
         stages: list[StageFigures] = []
         elapsed = self.last - self.began
@@ -271,9 +292,9 @@ class Measures:
         ready = min(self._ready) if len(self._ready) == RECENT else None
         return Statistics(
             self.last - self.began,
-            self.waited,
-            self.batches,
-            self.samples,
+            self._waited,
+            self._batches,
+            self._samples,
             settings.threads,
             available_cpus(),
             settings.depth,
@@ -284,7 +305,7 @@ class Measures:
             ready,
             queued,
             tuple(steps),
-            tuple(self.waits),
+            tuple(self._waits.tolist()),
             tuple(stages),
             tuple(self._loops),
             self._processors_of_others(elapsed, steps),

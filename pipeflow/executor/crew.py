@@ -114,7 +114,9 @@ class Crew:
             if not self.threads:
                 program_ends = not threading.main_thread().is_alive()
                 level = logging.DEBUG if program_ends else logging.WARNING
-                log.log(level, "the thread that asks for a batch makes it, because no other can be started: %s", error)
+                log.log(
+                    level, "no thread can be started, so each batch is made by the thread that calls for it: %s", error
+                )
                 self.alone = True
 
     def _start(self, reference: "weakref.ref[Tasks]") -> None:
@@ -187,7 +189,7 @@ class Crew:
         self.threads.clear()
 
     def let_go(self) -> None:
-        """Tells the threads and the worker processes to end, and does not wait for them.
+        """Lets the threads and the worker processes end, and does not wait for them.
 
         The garbage collector may call it at any time, also while its thread has a lock that one of them waits for.
         """

@@ -257,7 +257,7 @@ class Failures:
         """The samples from which a row of these slots is made: its own, unless a step has moved samples."""
         if not self.movers:
             return {row}
-        makers = {slot: step for step in self.plan.steps() for slot in step.outputs}
+        makers = self.plan.makers()
         todo, seen, found = [(slot, row) for slot in slots], set(), set()
         while todo:
             place = slot, row = todo.pop()

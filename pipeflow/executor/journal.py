@@ -144,20 +144,20 @@ def read(path: "str | os.PathLike[str]") -> Contents | None:
     head, _, rest = content.partition(b"\n")
     fixed = _checked(head)
     if not _is_head(fixed):
-        raise Damaged(f"{path} is no journal of a pipeline, or is damaged: remove it to begin the run again")
+        raise Damaged(f"{path} is not a journal of a pipeline, or is damaged: remove it to begin the run again")
     if fixed["format"] != FORMAT:
         raise Damaged(f"{path} has format {fixed['format']!r}; this version reads format {FORMAT}")
     place = fixed["place"]
     found = [_written(rest[:place]), _written(rest[place : 2 * place])]
     whole = [record for record in found if record is not None]
     if not whole:
-        raise Damaged(f"{path} is damaged, no record in it is whole: remove it to begin the run again")
+        raise Damaged(f"{path} is damaged, it has no complete record: remove it to begin the run again")
     _, changing, handed_out = max(whole, key=lambda record: record[0])
     return Contents(fixed, changing, handed_out)
 
 
 def _is_head(value: Any) -> bool:
-    """Whether the contents of the first line are those of a journal."""
+    """True if the contents of the first line are those of a journal."""
     return (
         isinstance(value, dict)
         and value.get("kind") == KIND

@@ -29,7 +29,7 @@ class Keeper:
         try:
             return encode(self.keeper.get_state(), what)
         except TypeError as error:
-            error.add_note(f"{what} must be of numbers, strings, lists, tuples, dictionaries and arrays")
+            error.add_note(f"{what} must consist of numbers, strings, lists, tuples, dictionaries and arrays")
             raise
 
     def restore(self, states: Mapping[str, Any]) -> None:

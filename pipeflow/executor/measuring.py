@@ -28,20 +28,20 @@ class Measuring:
         self._warm = False  # the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
-    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float | None) -> None:
+    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> None:
         """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch.
 
         A probe disturbs what is measured, so measuring begins again after it.
         """
         probe = self.measures.probe
-        if self._warm and probe is not None and not self._probed and probe.over:
+        if not self._warm:
+            self._begin(threads)
+            return
+        self.measures.delivered(asked, ready, samples, used)
+        if probe is not None and not self._probed and probe.over:
             self._disturbed = self.figures(threads)
             self._probed = True
             self._begin(threads, probed=True)
-        elif self._warm:
-            self.measures.delivered(asked, ready, samples, used)
-        else:
-            self._begin(threads)
 
     def switch(self, on: bool, probing: bool, threads: Sequence[Thread]) -> GilProbe | None:
         """Starts or stops per-step timing; returns the last probe, which the caller closes."""
@@ -50,10 +50,10 @@ class Measuring:
             probed = [item for item in part if item.step.user_code] or part[:1]
             for item in part:
                 item.probe = self.measures.probe if item in probed else None
-        self._probed, self._disturbed = False, None
         for stage in self.stages:
             stage.measure(on)
         if on:
+            self._probed, self._disturbed = False, None
             self._begin(threads)
         return probe
 
@@ -80,7 +80,8 @@ class Measuring:
     def of_operators(self, threads: Sequence[Thread]) -> dict[str, Any]:
         """For each operator its times, and the bytes of its outputs if they were counted."""
         result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
-        for figure in self.figures(threads).steps if self._warm and self.measures.batches else ():
+        found = self.figures(threads)
+        for figure in found.steps if self._warm and found.batches else ():
             known = result.setdefault(figure.name, {})
             known["seconds"], known["busy_seconds"], known["waiting_seconds"] = (
                 figure.seconds,

@@ -22,6 +22,7 @@ from itertools import accumulate
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures, in_ms
 
 SIMULATED = 48  # batches that are counted
+REPEATED = 64  # the last measured batches, which are repeated in turn: more of them predict nothing better
 CHUNK_SECONDS = 2e-3  # of the samples that a thread takes at once, as in the executor
 WORKER_CHUNK_SECONDS = 8e-3  # the same for a worker process
 SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes and comes back
@@ -42,6 +43,10 @@ MOST_CONTENTION = 4.0
 CALL_SECONDS = (
     5e-6  # a sample of a function that is called apart instead of in a loop over the batch, in the interpreter
 )
+KEPT_SECONDS = (
+    8e-5,
+    3e-5,
+)  # a sample of 100 kB that a cache keeps: on a processor, and of that with the interpreter held
 PYTHON_SECONDS = 6e-6  # a sample and step of an operator, with the interpreter held; where this was not measured
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
 
@@ -354,6 +359,8 @@ class Changes:
     synchronous: bool | None = None
     ways: Mapping[int, str] = field(default_factory=dict)  # "serial", "threads", "processes" or "jit"
     speeds: Mapping[int, float] = field(default_factory=dict)  # how many times as fast a step is
+    spared: frozenset[int] = frozenset()  # steps that do not run because a cache keeps what is made of them
+    kept: int | None = None  # of these the one whose samples the cache keeps: they are read instead
     loop: float = 1.0  # factor of the loop's own time
 
 
@@ -389,7 +396,8 @@ class Model:
         """The speed with other settings."""
         key = (
             changes.threads, changes.workers, changes.depth, changes.batch_size, changes.synchronous,
-            tuple(sorted(changes.ways.items())), tuple(sorted(changes.speeds.items())), changes.loop,
+            tuple(sorted(changes.ways.items())), tuple(sorted(changes.speeds.items())), changes.spared, changes.kept,
+            changes.loop,
         )  # fmt: skip
         if key not in self._known:
             scene = self._scene(changes)
@@ -486,7 +494,7 @@ class Model:
         measured = run.samples / max(run.batches, 1)
         size = measured if changes.batch_size is None else changes.batch_size
         own = run.per_batch(max(0.0, run.seconds - run.waited))
-        loop = Course([[(1, seconds, busy)] for seconds, busy in run.loops or [(own, 0.0)]])
+        loop = Course([[(1, seconds, busy)] for seconds, busy in run.loops[-REPEATED:] or [(own, 0.0)]])
         if changes.loop != 1:
             loop = loop.scaled(changes.loop)
         if size != measured:
@@ -518,7 +526,7 @@ class Model:
         """The parts with some steps in another way, and the steps of each part."""
         run, parts, places = self.run, [], []
         for stage in run.stages or _stages_of(run):
-            course = Course(stage.batches)
+            course = Course(stage.batches[-REPEATED:])
             for role, members in _by_role(stage.role, stage.steps, changes.ways):
                 parts.append(self._part(course, role, stage.steps, members, changes, stage.sending))
                 places.append(members)
@@ -533,6 +541,11 @@ class Model:
         busy = waits = held = kept = 0.0
         for place in members:
             step = run.steps[place]
+            if place == changes.kept:
+                read, reading = (seconds * run.samples for seconds in KEPT_SECONDS)
+                busy, held, kept = busy + read, held + reading, kept + reading
+            if place in changes.spared:
+                continue
             speed = changes.speeds.get(place, 1.0)
             busy += step.busy / speed
             waits += step.waited * self._waits[place] / speed

@@ -63,7 +63,7 @@ class Executor:
             item = SourceStep(plan, step, number)
             self.course.add(item)
             if item.op.fetches:
-                surroundings.fetches[step.name] = item.source.fetch
+                surroundings.readers[step.name] = item.source
         self._give_workers(surroundings)
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
         self.stages: list[StageRunner] = [runner_of(plan, number, surroundings) for number in range(len(plan.stages))]
@@ -166,9 +166,8 @@ class Executor:
         """Waits for the oldest batch; StopIteration at the end of the epoch. ``handing.given()`` delivers it to the caller.
 
         Before that it schedules up to ``first`` batches, as ``fill`` does. After it, threads continue with up to ``ahead`` more
-        batches, as far as the sources can give them at once.
+        batches, as far as the sources can give them at once. The caller has called ``check_caller``.
         """
-        self.check_caller()
         with self.turn:
             self._go_on()
             self._start()
@@ -190,7 +189,7 @@ class Executor:
                 self.measuring.delivered(asked, ready, batch.size, self.crew.threads, used)
                 if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.reserved):
                     self.crew.size = self.tuner.most  # the next call starts those that are missing
-                    self._claims.threads = self.tuner.threads
+                    self._claims.threads, self._claims.alone = self.tuner.threads, self.tuner.alone
                     self.crew.wake()
             error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
@@ -376,7 +375,7 @@ class Executor:
     def _available(self) -> float:
         """The number of batches that the sources can give, less those that are scheduled and not yet read."""
         given = inf
-        for item in self.sources:
+        for item in self.course.sources:
             given = min(given, item.source.available())
         return given if given == inf else given - sum(batch.stage == 0 for batch in self._ring)
 

@@ -4,9 +4,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeflow.backends.cpu import HeapPool
+from pipeflow.declare import Source
 from pipeflow.errors import InvalidState
 from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
@@ -36,7 +37,7 @@ class Surroundings:
     course: Course
     device: Device | None = None
     resume: Callable[[BatchRun], None] = _not_sent  # called when the worker processes return a batch
-    fetches: dict[str, Callable[[int], Any]] = field(default_factory=dict)  # name of a reader -> its fetch
+    readers: dict[str, Source] = field(default_factory=dict)  # by their names
     beside: Callable[[Sequence[Callable[[], None]]], None] = _in_turn  # does several works at the same time
 
     @cached_property

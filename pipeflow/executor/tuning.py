@@ -1,4 +1,4 @@
-"""Chooses the number of threads and of batches made ahead while a pipeline runs.
+"""Chooses the number of threads, of batches made ahead, and of callers of functions while a pipeline runs.
 
 The rules:
 
@@ -7,22 +7,24 @@ The rules:
    that their mean is exact to EXACT, later windows may end after SHORTEST batches: there is no burst that they could miss.
    The first batches after a change are left out.
 3. If the loop does not wait for its batches, nothing is changed.
-4. Else it tries one change after another: twice as many threads, twice as many batches ahead, half as many threads more, fewer
-   threads, four times as many batches ahead. A change is kept if batches come at least WORTH times as often, and so much
-   oftener that it is no accident (DOUBT times the error of both means). If it may be an accident, both settings are measured
-   once more, in turn, and the new one has to be better again. When a change is kept, all changes from there are tried.
+4. Else it tries one change after another: functions with parallel="auto" on one thread at a time, or on all again (those that
+   keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads more; fewer
+   threads; four times as many batches ahead. It keeps a change if batches come at least WORTH times as often, and the difference
+   is more than DOUBT times the error of both means. If the difference is smaller than that, it measures both settings once more,
+   in turn, and the new one has to be better again. When it keeps a change, it tries all changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
 6. After that it looks at one window in every REST batches. If the loop waits and the batches have become SLOWER times as slow, it
    begins again.
 7. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
-Neither setting changes the result of any batch. The clock is read by the caller, once a batch.
+No setting changes the result of any batch. The clock is read by the caller, once a batch.
 """
 
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.runners.base import StageRunner
@@ -43,8 +45,16 @@ MOST_AHEAD = 16
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
 
 
+class Chosen(NamedTuple):
+    """The settings that a tuner changes."""
+
+    threads: int
+    depth: int  # batches made ahead
+    alone: bool = False  # only one thread at a time calls functions with parallel="auto"
+
+
 class Tuner:
-    """The two numbers, and what is known about them."""
+    """The settings, and what is known about them."""
 
     def __init__(
         self,
@@ -54,10 +64,11 @@ class Tuner:
         tunes_depth: bool,
         memory: int | None = None,
         least_threads: int = 1,
+        tunes_alone: bool = False,
     ) -> None:
-        self.threads, self.depth = max(threads, least_threads), depth
+        self.threads, self.depth, self.alone = max(threads, least_threads), depth, False
         self.most = self.threads  # the largest number of threads so far
-        self._tunes_threads, self._tunes_depth = tunes_threads, tunes_depth
+        self._tunes_threads, self._tunes_depth, self._tunes_alone = tunes_threads, tunes_depth, tunes_alone
         self._memory = memory
         self._least = least_threads
         self.settled = False
@@ -72,25 +83,31 @@ class Tuner:
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
         self._steady = False  # the times of batches differ little
-        self._kept = (self.threads, depth)  # the best settings so far
-        self._seen: set[tuple[int, int]] = set()  # settings that were tried
+        self._kept = self.chosen  # the best settings so far
+        self._seen: set[Chosen] = set()  # settings that were tried
         # A change that is measured again: its settings, its pace, and the pace of the earlier setting after it.
-        self._doubted: tuple[tuple[int, int], float, float | None] | None = None
+        self._doubted: tuple[Chosen, float, float | None] | None = None
         self._reserved = 0
+
+    @property
+    def chosen(self) -> Chosen:
+        """The settings of now."""
+        return Chosen(self.threads, self.depth, self.alone)
 
     @classmethod
     def of(cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool) -> "Tuner | None":
         """The tuner of a pipeline; None if all its settings are fixed. The memory of a device has a fixed number of batches."""
         depth = "prefetch_queue_depth" in settings.automatic and not on_device
         threads = "num_threads" in settings.automatic
-        if settings.synchronous or not (threads or depth):
+        alone = settings.threads > 1 and any(runner.alone_if_better for runner in stages)
+        if settings.synchronous or not (threads or depth or alone):
             return None
-        strands = [runner.strands for runner in stages if runner.per_sample]
-        return cls(settings.threads, settings.depth, threads, depth, settings.memory, max(strands, default=1))
+        strands = max((runner.strands for runner in stages if runner.per_sample), default=1)
+        return cls(settings.threads, settings.depth, threads, depth, settings.memory, strands, alone)
 
     def delivered(self, now: float, asked: float, reserved: int) -> bool:
         """Counts a batch: the time, that of the call for it, and the bytes of the pipeline's memory. True after a change."""
-        before = self.threads, self.depth
+        before = self.chosen
         self._batches += 1
         self._reserved = reserved
         self._keep_budget()
@@ -106,8 +123,8 @@ class Tuner:
                 self._judge(ExposedWait(self._count, now - self._begin, self._waited))
         self._last = now
         if not self.settled and self._batches >= LONGEST:
-            self._settle(f"the best of what was tried in {LONGEST} batches")
-        changed = before != (self.threads, self.depth)
+            self._settle(f"the best settings that were tried in {LONGEST} batches")
+        changed = before != self.chosen
         self.changes += changed
         return changed
 
@@ -143,21 +160,21 @@ class Tuner:
                 )
         elif not self._decide(pace, error):
             return
-        elif self._kept == (self.threads, self.depth) and not window.is_bottleneck:
+        elif self._kept == self.chosen and not window.is_bottleneck:
             return self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {window.share:.1%} of a step")
         self._try_next()
 
     def _decide(self, pace: float, error: float) -> bool:
         """Keeps or takes back the change that was measured; False if it has to be measured again."""
         assert self._best is not None
-        tried = self.threads, self.depth
+        tried = self.chosen
         if self._doubted is None:
             if pace * WORTH > self._best:
-                self._use(*self._kept)
+                self._use(self._kept)
                 return True
             if self._best / pace - 1 < DOUBT * math.hypot(error, self._error):
                 self._doubted = tried, pace, None
-                self._use(*self._kept)
+                self._use(self._kept)
                 return False
         else:
             change, first, earlier = self._doubted
@@ -167,11 +184,11 @@ class Tuner:
                 if first * WORTH > pace:
                     self._doubted = None
                     return True
-                self._use(*change)
+                self._use(change)
                 return False
             self._doubted = None
             if pace * WORTH > self._best:
-                self._use(*self._kept)
+                self._use(self._kept)
                 return True
             pace = (first + pace) / 2
         self._best, self._error, self._kept = pace, error, tried
@@ -185,26 +202,29 @@ class Tuner:
                 f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
             )
         self._seen.add(following)
-        return self._use(*following)
+        return self._use(following)
 
-    def _changes(self) -> Iterator[tuple[int, int]]:
-        """The settings to try from the best one so far."""
-        threads, depth = self._kept
+    def _changes(self) -> Iterator[Chosen]:
+        """The settings to try from the best ones so far."""
+        threads, depth, alone = self._kept
+        if self._tunes_alone:
+            yield self._kept._replace(alone=not alone)
         more = [(2 * threads, depth), (threads, 2 * depth), (threads + (threads + 1) // 2, depth)]
         other = [(threads * 3 // 4, depth), (threads // 2, depth), (threads, 4 * depth)]
         for wanted, ahead in more + other:
-            change = min(max(wanted, self._least), MOST_THREADS), min(ahead, MOST_AHEAD)
-            allowed = self._tunes_threads if change[1] == depth else self._tunes_depth and self._fits(change[1])
+            change = Chosen(min(max(wanted, self._least), MOST_THREADS), min(ahead, MOST_AHEAD), alone)
+            allowed = self._tunes_threads if change.depth == depth else self._tunes_depth and self._fits(change.depth)
             if allowed:
                 yield change
 
-    def _use(self, threads: int, depth: int) -> None:
-        if (threads, depth) != (self.threads, self.depth):
-            self._skip = max(depth, self.depth) + 1
-        self.threads, self.depth, self.most = threads, depth, max(self.most, threads)
+    def _use(self, chosen: Chosen) -> None:
+        if chosen != self.chosen:
+            self._skip = max(chosen.depth, self.depth) + 1
+        self.threads, self.depth, self.alone = chosen
+        self.most = max(self.most, self.threads)
 
     def _settle(self, reason: str) -> None:
-        self._use(*self._kept)
+        self._use(self._kept)
         self._doubted = None
         self.settled, self.reason = True, reason
         self._skip = REST
@@ -223,9 +243,9 @@ class Tuner:
     def _keep_budget(self) -> None:
         if self._memory is None or not self._tunes_depth or self._reserved <= self._memory or self.depth == 1:
             return
-        self._kept = (self._kept[0], max(1, self.depth // 2))
+        self._kept = self._kept._replace(depth=max(1, self.depth // 2))
         self._doubted = None
-        self._use(self.threads, self._kept[1])
+        self._use(self.chosen._replace(depth=self._kept.depth))
         self.reason = f"more batches ahead would need more than memory={self._memory}"
 
     def __str__(self) -> str:

@@ -4,11 +4,13 @@ A thread cannot be ended from outside: an injected exception waits for the C cod
 anywhere. So the consumer gets the error, with the line at which the thread hangs, and another thread replaces it.
 """
 
+import gc
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 from typing import Any, NamedTuple
 
 from pipeflow import timing
@@ -36,6 +38,21 @@ class Limited:
             self._calls.pop(thread, None)
 
 
+def frame_of(thread: int) -> FrameType | None:
+    """The frame in which a thread is now.
+
+    Python 3.11 takes a lock for this, and stops for ever if it collects garbage at the same moment and an object that is
+    specific to a thread is among it (python/cpython#106883). So it does not collect here.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames().get(thread)
+    finally:
+        if collecting:
+            gc.enable()
+
+
 class RunningCall(NamedTuple):
     """A call that has not returned."""
 
@@ -51,7 +68,7 @@ class RunningCall(NamedTuple):
     def error(self) -> FunctionTimeout:
         """The error for the consumer: the function, its line, and the stack of the thread from the function on."""
         lines: list[traceback.FrameSummary] = []
-        frame = sys._current_frames().get(self.thread)
+        frame = frame_of(self.thread)
         if frame is not None:
             stack = traceback.extract_stack(frame)
             inside = [i for i, entry in enumerate(stack) if entry.filename == __file__]

@@ -223,7 +223,9 @@ class Built(Definition):
     def num_outputs(self) -> int:
         """The number of outputs."""
         if isinstance(self._define, DebugDefinition):
-            return self._built().num_outputs  # type: ignore[union-attr]
+            run = self._built()
+            assert isinstance(run, DebugRun)
+            return run.num_outputs
         return len(self._recorded().outputs)
 
     def output_stream(self) -> "int | None":

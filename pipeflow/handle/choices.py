@@ -62,12 +62,13 @@ def report_settings(settings: Settings, tuner: Tuner | None, plan: Plan) -> Sett
         by: By = "auto" if automatic else "default" if value == getattr(defaults, name) else "given"
         choices.append(Choice(name, chosen.get(name, value), by, reason))
     for step in plan.steps():
-        choices += _of_function({name: plan.constant(value) for name, value in step.constants})
+        alone = tuner is not None and tuner.alone
+        choices += _of_function({name: plan.constant(value) for name, value in step.constants}, alone)
     return SettingsReport(tuple(choices), tuner is None or tuner.settled)
 
 
-def _of_function(constants: dict[str, Any]) -> Iterator[Choice]:
-    """The automatic settings of a function."""
+def _of_function(constants: dict[str, Any], alone: bool) -> Iterator[Choice]:
+    """The automatic settings of a function; ``alone`` if one thread at a time was found to be faster."""
     function = constants.get("function")
     if not callable(function):
         return
@@ -75,6 +76,8 @@ def _of_function(constants: dict[str, Any]) -> Iterator[Choice]:
     if constants.get("parallel") == "auto":
         chosen = where_calls_run(function, "auto")
         reason = why_not_on_threads(function) or "its code shows no state"
+        if chosen == "threads" and alone:
+            reason += "; one call at a time, because calls at the same time were slower"
         yield Choice(f"parallel of {named}", chosen, "auto", reason)
     if is_auto(constants.get("jit")):
         for state, reason in trials_of(function, constants["jit"]) or [("not called yet", "")]:

@@ -18,8 +18,8 @@ NO_EFFECT = {
     "exec_dynamic": "there is one executor; it works like DALI's dynamic one",
     "experimental_exec_dynamic": "deprecated name of exec_dynamic",
     "stream_policy": "the GPU backend makes its own two streams",
-    "concurrency": "all stages of all batches in flight run side by side",
-    "py_callback_pickler": "functions travel to worker processes by cloudpickle",
+    "concurrency": "stages of all batches run at the same time anyway",
+    "py_callback_pickler": "cloudpickle sends functions to worker processes",
 }
 
 

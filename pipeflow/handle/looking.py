@@ -10,11 +10,12 @@ from typing import Any, Self
 
 from pipeflow import pictures, reporting, types, watching
 from pipeflow.executor.batch import Held
-from pipeflow.handle.built import Built
 from pipeflow.handle.definition import DebugDefinition
+from pipeflow.handle.reports import Reports
+from pipeflow.handle.running import Running
 
 
-class Looking(Built):
+class Looking(Running, Reports):
     """Methods that show a pipeline without changing its position."""
 
     def again(self, **settings: Any) -> Self:
@@ -56,7 +57,7 @@ class Looking(Built):
         found: list[Any] = []
         with self._aside() as other, suppress(StopIteration):
             while sum(len(batches[0]) for batches in found) < samples:
-                found.append(other.run())  # type: ignore[attr-defined]
+                found.append(other.run())
         return found
 
     @contextmanager
@@ -97,7 +98,7 @@ class Looking(Built):
         names = ("batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth", "py_num_workers")
         settings = {name: getattr(self._settings, name) for name in names}
         ran = self._executor is not None and self._last.get() is not None
-        return pictures.html(self._recorded(), settings, self.statistics() if ran else None)  # type: ignore[attr-defined]
+        return pictures.html(self._recorded(), settings, self.statistics() if ran else None)
 
     def __repr__(self) -> str:
         settings = self._settings

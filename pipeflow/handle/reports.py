@@ -1,6 +1,6 @@
 """Reports of a pipeline: its readers, its outputs, times, advice and failures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,19 +89,25 @@ class Reports(Built):
         py_num_workers: int | None = None,
         batch_size: int | None = None,
         parallel: "str | Mapping[str, str] | None" = None,
+        jit: bool | Sequence[str] = False,
+        cached: str | None = None,
     ) -> Prediction:
         """The speed that this pipeline would have with other settings, from the measured times.
 
         A setting that is not given stays as it is.
         ``parallel`` is for all Python functions, or for some: ``{"python_function_0": "threads"}``, by the names of their nodes.
+        ``jit`` is True for all functions, or a list of such names; it counts only that a compiled function does not hold the GIL.
+        ``cached`` is the name of a node: the speed of later epochs, if ``fn.cache`` around it kept all samples.
         """
-        if isinstance(parallel, Mapping):
-            names = [step.name for step in self.statistics().steps if step.python]
-            for name in parallel:
-                if name not in names:
-                    raise ValueError(
-                        f"there is no function {name!r} in this pipeline{nearest(name, names)}; there are {names}"
-                    )
+        run = self._enough("a prediction")
+        functions = [step.name for step in run.steps if step.python]
+        if isinstance(jit, str):
+            raise TypeError(f"jit must be True, False or a list of names, got {jit!r}: write jit=[{jit!r}]")
+        for name in (*(parallel if isinstance(parallel, Mapping) else ()), *([] if isinstance(jit, bool) else jit)):
+            if name not in functions:
+                raise ValueError(
+                    f"there is no function {name!r} in this pipeline{nearest(name, functions)}; there are {functions}"
+                )
         for way in parallel.values() if isinstance(parallel, Mapping) else () if parallel is None else (parallel,):
             if way not in WAYS:
                 raise ValueError(f"parallel must be one of {list(WAYS)}, got {way!r}")
@@ -112,7 +118,19 @@ class Reports(Built):
             "batch_size": batch_size,
         }
         given = {name: few(name, number) for name, number in wanted.items() if number is not None}
-        return predicted(Model(self._enough("a prediction")), parallel=parallel, **given)
+        spared = () if cached is None else self._spared_by(run, cached)
+        return predicted(Model(run), parallel=parallel, jit=jit, spared=spared, kept=cached or "", **given)
+
+    def _spared_by(self, run: Statistics, name: str) -> list[str]:
+        """The steps that do not run if a cache keeps the samples of a node."""
+        names = [step.name for step in self.plan.steps()]
+        if name not in names:
+            raise ValueError(f"there is no node {name!r} in this pipeline{nearest(name, names)}; there are {names}")
+        if name not in (step.name for step in run.steps):
+            raise InvalidState(
+                f"the time of {name!r} alone was not measured: run some batches in `with pipe.measure():`"
+            )
+        return self.plan.needed_only_by(name)
 
     def _enough(self, what: str) -> Statistics:
         figures = self.statistics()

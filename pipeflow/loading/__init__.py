@@ -9,7 +9,7 @@
     parcels.py      a batch as a worker process sends it: arrays in shared memory, the rest pickled
     light.py        tensors made in a worker that has not loaded torch
     leaves.py       the arrays in a structure, with the path of each
-    buckets.py      batches of items of like lengths
+    buckets.py      batches of items of similar length
     mixtures.py     several data sets as one, in proportions
     packing.py      documents packed into rows of one length
     transformed.py  the same with a pipeline definition over the items

@@ -1,4 +1,4 @@
-"""Batches of items of like lengths."""
+"""Batches of items of similar length."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers.order import permute
 
-_WINDOW = 64  # batches among whose items like lengths are looked for
+_WINDOW = 64  # batches among whose items similar lengths are searched
 _NO_LIMIT = 2**62
 
 
@@ -26,10 +26,10 @@ class Batches(NamedTuple):
 
 
 class Buckets:
-    """Divides a data set into batches of like lengths, each epoch in another way where it is shuffled.
+    """Divides a data set into batches of similar length, differently in each epoch if it is shuffled.
 
     The items of an epoch come in its order and are sorted by length within windows of some batches, upwards and downwards
-    in turn, so that the windows meet at like lengths. Batches are cut out of that line, and then shuffled themselves.
+    in turn, so that the windows meet at similar lengths. Batches are cut out of that line, and then shuffled themselves.
     """
 
     def __init__(

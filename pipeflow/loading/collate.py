@@ -69,6 +69,10 @@ Join = Callable[[Sequence[Any], str], Any]
 
 def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], path: Path = ()) -> Any:
     """The batch of some items; `names` are those of the items in messages."""
+    if not items:
+        raise IndexError(
+            "batch_sampler gave a batch without items, of which no array can be made: leave it out, or give collate_fn"
+        )
     first = items[0]
     if any(x is None for x in items):
         where = next(name for name, x in zip(names, items) if x is None)
@@ -153,7 +157,7 @@ def _check_lengths(items: Sequence[Any], names: Sequence[str], path: Path) -> No
         if len(item) != length:
             raise WrongShape(
                 f"{leaf_name(name, path)} has {len(item)} values and {leaf_name(names[0], path)} has {length}: "
-                "lists of a batch must be equally long; give an array, or pass collate_fn"
+                "lists in a batch must have equal lengths; give arrays, or pass collate_fn"
             )
 
 

@@ -142,7 +142,7 @@ class Loader:
             raise TypeError(f"{type(self.dataset).__name__} has no __len__: give sampler or batch_sampler, or add it")
 
     def _buckets(self, bucket_by: Any, max_tokens: int | None) -> Buckets | None:
-        """The batches of items of like lengths, if the caller wants them; else None."""
+        """The batches of items of similar length, if the caller wants them; else None."""
         if bucket_by is None:
             if max_tokens is not None:
                 raise ValueError("max_tokens needs bucket_by, the lengths of the items")
@@ -375,7 +375,7 @@ class Loader:
         if self._mixed is not None:
             return "a mixture"
         if self.buckets is not None:
-            return "a data set in batches of like lengths"
+            return "a data set in batches of similar length"
         return "a data set shuffled by torch" if self.shuffle and self._by_torch else "a data set with an index"
 
     def finished(self, batch: Any) -> Any:
@@ -446,7 +446,7 @@ class LoaderEpoch:
                     other.cancel()
                     self._waiting.remove((later, other))
             self._fill(self._carrier.ahead)
-            if read.items:
+            if read.items or not read.ended:
                 return self._loader.finished(read.batch)
         raise StopIteration
 

@@ -128,7 +128,7 @@ class _InProcess:
 
 
 def _beside_threads() -> bool:
-    """Whether the program runs threads of its own: a copy of it would have the locks that they hold."""
+    """True if the program runs threads of its own: a copy of it would have the locks that they hold."""
     own = threading.current_thread()
     return any(thread is not own and not thread.name.startswith("pipeflow") for thread in threading.enumerate())
 

@@ -187,7 +187,7 @@ def _check_used(layout: Any, layouts: Sequence[str | None], name: str) -> None:
     wanted = [x for _, x in leaves(layout) if x] if branches(layout) is not None else [layout] if layout else []
     for text in wanted:
         if text not in layouts:
-            raise ValueError(f"layout {text!r} belongs to no value of {name}: use the item's own keys or order")
+            raise ValueError(f"{name} has no value for the layout {text!r}: use the keys or the order of the item")
 
 
 def loader(
@@ -226,8 +226,8 @@ def loader(
     data to each process of a job. ``workers="threads"`` reads in threads. ``framework`` is what batches are made of; default:
     torch's tensors where the program has imported torch, else NumPy's arrays.
 
-    ``bucket_by`` has the length of each item, or is a function of its index that gives it: batches are of items of like lengths,
-    at most ``batch_size`` of them and ``max_tokens`` where all are padded to the longest.
+    ``bucket_by`` has the length of each item, or is a function that returns it for an index: a batch has items of similar
+    length, at most ``batch_size`` of them, and ``max_tokens`` limits its size when all are padded to the longest.
 
     ``transform`` is called with the DataNodes of an item while the pipeline is defined and returns what to give instead; it is
     where operators of ``fn`` go. The values of a tuple come as several arguments, a dictionary as one. ``layout`` says which

@@ -88,12 +88,12 @@ class OrderedWalk:
         self._state, self._over = self._after.popleft()
 
     def state(self) -> dict[str, Any]:
-        """Where the epoch stands."""
+        """The position in the epoch."""
         return {"order": self._state, "ended": self._over}
 
 
 class BucketWalk:
-    """Batches of like lengths; batch b of the epoch belongs to shard b mod n."""
+    """Batches of similar length; batch b of the epoch belongs to shard b mod n."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class BucketWalk:
         self._taken += self._shards
 
     def state(self) -> dict[str, Any]:
-        """Where the epoch stands: the same on every shard."""
+        """The position in the epoch: the same on every shard."""
         return {"consumed": self._taken, "digest": self._digest}
 
 
@@ -177,7 +177,7 @@ class SampledWalk:
         self._taken = wanted.number + 1
 
     def state(self) -> dict[str, Any]:
-        """Where the epoch stands."""
+        """The position in the epoch."""
         return {"taken": self._taken}
 
 
@@ -219,7 +219,7 @@ class StreamWalk:
         self._after = (wanted.slot + 1) % len(self._ended)
 
     def state(self) -> dict[str, Any]:
-        """Where each of the streams stands."""
+        """The position in each of the streams."""
         return {"taken": list(self._taken), "ended": list(self._ended), "next": self._after}
 
 

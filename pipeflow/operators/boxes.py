@@ -326,14 +326,14 @@ def random_bbox_crop(
     first, last = (np.clip((x[kept] - anchor) / sizes, 0, 1) for x in (lows, highs))
     result[:, starts], result[:, ends] = first, last - first if extents else last
     if args.crop_shape is not None:
-        whole = in_order(args.input_shape, args.shape_layout, ndim, "input_shape")  # type: ignore[arg-type]
+        whole = in_order(args.input_shape, args.shape_layout, ndim, "input_shape")
         anchor, sizes = np.round(anchor * whole), np.round(sizes * whole)
     outputs = [anchor.astype(FLOAT), sizes.astype(FLOAT), result]
     if labels is not None:
         outputs.append(labels[kept])
     if args.output_bbox_indices:
         outputs.append(np.flatnonzero(kept).astype(INT32))
-    return tuple(outputs)  # type: ignore[return-value]
+    return tuple(outputs)
 
 
 @random_bbox_crop.outputs
@@ -391,7 +391,7 @@ def ssd_random_crop(
     num_attempts: int = default(1, "number of windows that are tried before another overlap is drawn"),
     key: Any,
 ) -> tuple[Sample, Sample, Sample]:
-    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
+    """Crops image, boxes and labels as in the training of SSD; random_bbox_crop and slice do the same with more arguments.
 
     A window has 0.3 to 1 of each extent and a ratio of 0.5 to 2, and overlaps every box by an intersection over union of
     at least 0, 0.1, 0.3, 0.5, 0.7 or 0.9, or it is the whole image. Boxes are left, top, right and bottom.

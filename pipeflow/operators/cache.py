@@ -18,16 +18,14 @@ def cache(
     memory: int | None = default(None, "bytes of memory of this machine that it may take, for all processes together"),
     disk: str | None = default(None, "folder where samples are kept when memory is full, and for later runs"),
     disk_bytes: int | None = default(None, "bytes that all caches in that folder may take; default: no limit"),
-    key: str | None = default(
-        None, "name of the data, to be changed with it, for data that no files identify; default: the files say it"
-    ),
+    key: str | None = default(None, "name of the data, if it is not read from files; change it when the data changes"),
     out: Out,
 ) -> Sample:
-    """Keeps samples, so that later epochs need not make them again: neither this operator's input nor what only it is made of.
+    """Stores samples, so that later epochs do not run the operators before it for these samples.
 
-    Everything above it must give the same in every epoch: readers, decoders, and operators without random numbers. A sample
-    that is kept in memory can be read by all processes of the machine with the same pipeline, and one on disk by later runs
-    too. What does not fit is made again in each epoch.
+    All operators before it must give the same result in every epoch: readers, decoders, and operators without random numbers.
+    All processes of the machine with the same pipeline can read a sample that is stored in memory; later runs can also read
+    samples on disk. Samples that do not fit are made again in each epoch.
     """
     del memory, disk, disk_bytes, key
     np.copyto(out, data)

@@ -29,6 +29,7 @@ from pipeflow.declare import (
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.crop_mirror_normalize import FUSED as NORMALIZED
+from pipeflow.operators.crop_mirror_normalize import load_kernels
 from pipeflow.operators.sampling import AXES, windowed
 
 UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
@@ -74,8 +75,12 @@ def chain(operators: tuple[str, ...]) -> Operator:
     table = line_rows if links[0].line_hook else sampling_rows
     if len(links) == 2 and links[0].samples_calls_hook and links[1].ends_sampling_calls_hook:
         op.calls(lambda calls: sampling_calls(op.links, calls))
-        op.varying(*(f"{name}_1" for name in links[1].calls_varying))
-        op.loads_hook = links[1].loads_hook
+        op.reads_calls(lambda calls, height, width: sampling_reads(op.links, calls, height, width))
+        varying = [
+            f"{name}_{number}" for number, link in enumerate(links) for name in link.calls_varying if name != "key"
+        ]
+        op.varying(*varying, *(["key"] if "key" in links[0].calls_varying else []))
+        op.loads(lambda args: load_kernels(Args(**op.links[1].part(vars(args))), True))
     op.rows(lambda specs, args, keys: table(links, specs[0], [link.part(vars(args)) for link in op.links], keys))
     return op
 
@@ -131,18 +136,20 @@ def sampled(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Se
 
 def sampling_calls(links: Sequence[Link], calls: KernelCalls) -> None:
     """``sampled`` for a program of kernel calls."""
-    image = calls.input
     head, last = (Args(**link.part(vars(calls.args))) for link in links)
-    between = head.dtype or image.dtype
-    calls.require(calls.layouts[0] == "HWC" and {image.dtype, between} <= {UINT8, FLOAT})
-    calls.require(not getattr(head, "save_attrs", False))
-    height, width, channels = image.extents
-    calls.require(channels == 3)
-    calls.require(height * width > 0)
-    samples, ends = links[0].op.samples_calls_hook, links[1].op.ends_sampling_calls_hook
-    assert samples is not None
+    between = head.dtype or calls.input.dtype
+    calls.require(between in (UINT8, FLOAT) and not getattr(head, "save_attrs", False))
+    ends = links[1].op.ends_sampling_calls_hook
     assert ends is not None
-    ends(calls, image, samples(head), between, last)
+    ends(calls, links[0].op.samples_calls_hook, head, between, last)
+
+
+def sampling_reads(links: Sequence[Link], calls: KernelCalls, height: Any, width: Any) -> Sequence[Any]:
+    """The part of an image that ``sampling_calls`` read."""
+    head, last = (Args(**link.part(vars(calls.args))) for link in links)
+    reads = links[1].op.ends_sampling_reads_hook
+    assert reads is not None
+    return reads(calls, height, width, links[0].op.samples_calls_hook, head, last)
 
 
 def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:

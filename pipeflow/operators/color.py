@@ -57,6 +57,7 @@ TO_YCBCR = np.array(
 YCBCR_OFFSET = np.array([16.0, 128.0, 128.0])
 FROM_YCBCR = np.linalg.inv(TO_YCBCR)
 SWAP = np.eye(3)[::-1]
+NOTHING = np.zeros(3)  # is added
 
 
 @cache
@@ -100,6 +101,7 @@ def contrast_line(
     return np.float64(a * b), np.float64(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
 
 
+@lru_cache(maxsize=256)
 def twist(
     dtype: np.dtype, hue: float, saturation: float, brightness: float, contrast: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -281,7 +283,7 @@ def hsv(
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says
     otherwise."""
     three_channels(image.shape, "hsv")
-    return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), np.zeros(3), out)
+    return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), NOTHING, out)
 
 
 @operator(
@@ -290,7 +292,7 @@ def hsv(
 def hue(image: Sample, /, *, hue: Arg[float] = default(0.0, "turn of the colours, in degrees"), out: Out) -> Sample:
     """Turns the hue by an angle in degrees."""
     three_channels(image.shape, "hue")
-    return kernels.color.linear_colors(image, color_matrix(hue, 1.0, 1.0), np.zeros(3), out)
+    return kernels.color.linear_colors(image, color_matrix(hue, 1.0, 1.0), NOTHING, out)
 
 
 @operator(
@@ -307,7 +309,7 @@ def saturation(
 ) -> Sample:
     """Scales the saturation; 0 gives grey."""
     three_channels(image.shape, "saturation")
-    return kernels.color.linear_colors(image, color_matrix(0.0, saturation, 1.0), np.zeros(3), out)
+    return kernels.color.linear_colors(image, color_matrix(0.0, saturation, 1.0), NOTHING, out)
 
 
 for _op in (brightness_contrast, brightness, contrast):
@@ -334,6 +336,46 @@ def _only_rgb(op: OpDef) -> None:
 
 for _op in (color_twist, hue, saturation):
     _only_rgb(_op)
+
+
+@operator(
+    "grayscale",
+    compiled=True,
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    gpu=True,
+    examples=["fn.grayscale(image)", "fn.grayscale(image, channels=1)"],
+)
+def grayscale(
+    image: Sample,
+    /,
+    *,
+    channels: int = default(3, "number of channels of the result: 3 that are equal, or 1"),
+    out: Out,
+) -> Sample:
+    """Makes the image grey, with the weights of ``color_space_conversion`` to GRAY."""
+    three_channels(image.shape, "grayscale")
+    if image.dtype == UINT8:
+        return kernels.color.luma(image, False, out) if channels == 1 else kernels.color.grey_luma(image, out)
+    return kernels.color.linear_colors(image, *grey_line(channels), out)
+
+
+@cache
+def grey_line(channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of red, green and blue in each channel of the result, and what is added: nothing."""
+    return np.tile(GREY, (channels, 1)), np.zeros(channels)
+
+
+@grayscale.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    shape = specs[0].shape
+    return Spec(shape if shape is UNKNOWN else (*shape[:-1], args.channels), specs[0].dtype, specs[0].layout)
+
+
+@grayscale.check
+def _(args: Any) -> None:
+    if args.channels not in (1, 3):
+        raise ValueError(f"channels must be 3 or 1, got {args.channels}")
 
 
 @cache

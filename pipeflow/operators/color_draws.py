@@ -80,6 +80,7 @@ def drawn(args: Any, key: Any) -> list[float]:
 @operator(
     "color_jitter",
     compiled=True,
+    gpu=True,
     takes=ranges((0.8, 1.2), (0.8, 1.2)) | DTYPE,
     layouts=COLOR_LAYOUTS,
     sequences=True,
@@ -88,14 +89,19 @@ def drawn(args: Any, key: Any) -> list[float]:
 def color_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
     """Changes brightness, contrast, saturation and hue by random numbers, in random order."""
     three_channels(image.shape, "color_jitter")
-    steps = steps_of(image.dtype, *drawn(args, key))
-    order = np.argsort(key.units(4, 4)).tolist()
-    return kernels.color.linear_colors(image, *composed([steps[number] for number in order]), out)
+    return kernels.color.linear_colors(image, *jitter_line(image.dtype, args, key), out)
+
+
+def jitter_line(dtype: np.dtype, args: Any, key: Any) -> Line:
+    """The drawn changes in a random order."""
+    steps = steps_of(dtype, *drawn(args, key))
+    return composed([steps[number] for number in np.argsort(key.units(4, 4)).tolist()])
 
 
 @operator(
     "photometric_distort",
     compiled=True,
+    gpu=True,
     takes=ranges((0.875, 1.125), (0.5, 1.5)) | DTYPE,
     layouts=COLOR_LAYOUTS,
     sequences=True,
@@ -109,17 +115,28 @@ def photometric_distort(
 
     The changes are brightness, contrast, saturation, hue, and at the end another order of the channels.
     """
+    del prob
     three_channels(image.shape, "photometric_distort")
+    return kernels.color.linear_colors(image, *distort_line(image.dtype, args, key), out)
+
+
+def check_prob(prob: float) -> None:
+    """Raises if it is not a probability."""
     if not 0 <= prob <= 1:
         raise ValueError(f"prob must be from 0 to 1, got {prob}")
-    light, spread, colour, turn = steps_of(image.dtype, *drawn(args, key))
-    made = [key.unit(4 + index) < prob for index in range(5)]
+
+
+def distort_line(dtype: np.dtype, args: Any, key: Any) -> Line:
+    """The drawn changes, of which each is made with a probability."""
+    check_prob(args.prob)
+    light, spread, colour, turn = steps_of(dtype, *drawn(args, key))
+    made = [key.unit(4 + index) < args.prob for index in range(5)]
     before = key.unit(9) < 0.5
     steps = [step for step, chosen in ((light, made[0]), (spread, made[1] and before)) if chosen]
     steps += [step for step, chosen in ((colour, made[2]), (turn, made[3]), (spread, made[1] and not before)) if chosen]
     if made[4]:
         steps.append((np.eye(3)[np.argsort(key.units(3, 10))], np.zeros(3)))
-    return kernels.color.linear_colors(image, *composed(steps), out)
+    return composed(steps)
 
 
 for _op in (color_jitter, photometric_distort):
@@ -169,6 +186,7 @@ def planckian_factors(temperature: float) -> np.ndarray:
 @operator(
     "planckian_jitter",
     compiled=True,
+    gpu=True,
     takes=DTYPE
     | parameters(
         temperature=(Arg[float], None, "temperature of the light in kelvin, from 1000 to 40000; default: a random one"),
@@ -185,13 +203,22 @@ def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sam
     The reciprocal of the random temperature is evenly distributed, because it corresponds to visible differences.
     """
     three_channels(image.shape, "planckian_jitter")
+    return kernels.color.linear_colors(image, *planckian_line(args, key), out)
+
+
+def check_temperature(temperature: float) -> None:
+    """Raises for temperatures of other light."""
+    if not 1000 <= temperature <= 40000:
+        raise ValueError(f"temperature must be from 1000 to 40000, got {temperature}")
+
+
+def planckian_line(args: Any, key: Any) -> Line:
+    """The factors of the given or the drawn temperature."""
     temperature = args.temperature
     if temperature is None:
         temperature = 1 / key.uniform(0, *(1 / value for value in args.between))
-    if not 1000 <= temperature <= 40000:
-        raise ValueError(f"temperature must be from 1000 to 40000, got {temperature}")
-    factors = planckian_factors(math.floor(temperature + 0.5))
-    return kernels.color.linear_colors(image, np.diag(factors), np.zeros(3), out)
+    check_temperature(temperature)
+    return np.diag(planckian_factors(math.floor(temperature + 0.5))), np.zeros(3)
 
 
 @planckian_jitter.check

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import (
+    FORMER_DTYPE,
     UNKNOWN,
     Arg,
     Args,
@@ -14,7 +15,6 @@ from pipeflow.declare import (
     Floats,
     KernelCalls,
     Layout,
-    Memory,
     Out,
     Sample,
     Spec,
@@ -26,6 +26,8 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import spatial
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding
+from pipeflow.operators.image_calls import Head, Plan, cropping, is_image, needed, planned, ready, whole_image
+from pipeflow.operators.image_calls import normalized as normalize_calls
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
 from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_cuts, crop_extents, cut, window_of
 
@@ -61,6 +63,7 @@ NORMALIZATION = parameters(
     gpu=True,
     staged=True,
     no_effect=NO_IMAGE_TYPE,
+    former=FORMER_DTYPE,
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
 def crop_mirror_normalize(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
@@ -239,30 +242,51 @@ def _(image: np.ndarray, axes: Sequence[Axis], resizing: Any, between: np.dtype,
     return kernels.everyday.resample_normalize(image, *taps, means, factors, float(args.shift), rounds, out, first)
 
 
-@crop_mirror_normalize.ends_sampling_calls
-def _(calls: KernelCalls, image: Memory, resizing: Any, between: np.dtype, args: Any) -> None:
-    calls.wait_for(not kernels.start.state.choosing and kernels.fused.kept())
-    calls.require(args.dtype == FLOAT and channel_first(args.output_layout) and not args.pad_output)
-    calls.require(0 <= args.crop_pos_y <= 1 and 0 <= args.crop_pos_x <= 1)
-    height, width, _channels = image.extents
-    extents, filters = resizing
-    kept = crop_extents("HW", (0, 0), args)
-    place = float(args.crop_pos_y), float(args.crop_pos_x), args.rounding == "round"
-    window = calls.read(kernels.fused.window_of, height, width, *extents, *kept, *place)
-    calls.require(window[2] > 0)
-    out = calls.output((3, window[2], window[3]), FLOAT)
+def _calls(
+    calls: KernelCalls, head: Head | None = None, head_args: Any = None, between: Any = None, args: Any = None
+) -> None:
+    """The window of an image, or of a resized one, for a program of kernel calls."""
+    args = calls.args if args is None else args
+    image = is_image(calls, 3)
+    _ready(args, head is not None, calls)
+    plan = _plan(calls, head, head_args, args, *whole_image(image)[2:])
     numbers = per_channel(args.mean, 3, "mean"), scaled(args.std, 3, args.scale), float(args.shift)
-    rows = image.reshaped(height, width * 3)
-    options = *filters, *window, args.mirror + 0, *numbers, between == np.uint8
-    calls.call(kernels.fused.resize_to_planes, rows, height, width, *extents, *options, out.flat)
+    normalize_calls(calls, args, plan, numbers, between == np.uint8, image, channel_first(args.output_layout))
 
 
-crop_mirror_normalize.varying("mirror")
+def _ready(args: Any, resizes: bool, calls: KernelCalls) -> None:
+    calls.require(args.dtype in FUSED and not args.pad_output)
+    planes = channel_first(args.output_layout)
+    calls.wait_for(ready(kernels.image_programs.normalizing_kernel(resizes, planes, args.dtype)))
 
 
-@crop_mirror_normalize.loads
-def _() -> None:
-    kernels.fused.load()
+def _plan(calls: KernelCalls, head: Head | None, head_args: Any, args: Any, height: Any, width: Any) -> Plan:
+    return planned(calls, height, width, cropping(args), head, head_args)
+
+
+def _reads(
+    calls: KernelCalls, height: Any, width: Any, head: Head | None = None, head_args: Any = None, args: Any = None
+) -> Sequence[Any]:
+    """The part of the image that ``_calls`` reads."""
+    args = calls.args if args is None else args
+    _ready(args, head is not None, calls)
+    return needed(calls, _plan(calls, head, head_args, args, height, width), height, width)
+
+
+crop_mirror_normalize.calls(_calls)
+crop_mirror_normalize.reads_calls(_reads)
+crop_mirror_normalize.ends_sampling_calls(_calls, _reads)
+crop_mirror_normalize.varying("mirror", "crop_pos_y", "crop_pos_x")
+
+
+def load_kernels(args: Any, resizes: bool) -> None:
+    """Loads or compiles the kernels of programs with these arguments, after a resize or alone."""
+    programs = kernels.image_programs
+    if args.dtype in FUSED:
+        programs.load(programs.normalizing_kernel(resizes, channel_first(args.output_layout), args.dtype))
+
+
+crop_mirror_normalize.loads(lambda args: load_kernels(args, False))
 
 
 @crop_mirror_normalize.check

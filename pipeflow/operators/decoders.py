@@ -143,32 +143,53 @@ def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
 
 
 def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] | None = None) -> None:
-    """``decode`` of plain JPEG files for a program of kernel calls; ``window(height, width)`` returns numbers as a region."""
+    """``decode`` of plain JPEG files for a program of kernel calls; ``window(height, width)`` returns numbers as a region.
+
+    Without it, and if only the next step reads the image, the part is decoded that it reads.
+    """
     args, data = calls.args, calls.input
     wanted = _wanted(args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct)
     calls.wait_for(kernels.jpeg_switch.decoding.ready())
     calls.require(len(data.extents) == 1 and data.dtype == _UINT8 and wanted.dtype == _UINT8)
     calls.require(not wanted.fast_idct and args.on_damage == "error" and wanted.color in ("RGB", "BGR", "GRAY"))
     jpeg, size = kernels.jpeg, data.size
-    known, height, width, components = calls.read(kernels.jpeg_headers.read_size, data)
+    known, height, width, components, to_end, *turn = calls.read(kernels.jpeg_headers.read_size, data)
+    swapped, upside_down, sideways = turn
     calls.require(known > 0)
     _check_limits(calls, height * width, size)
     calls.require(height * width <= size * 512 + 511)
-    top, left, rows, columns = (0, 0, height, width) if window is None else window(height, width)
+    turned = wanted.adjust_orientation and bool(largest(swapped, largest(upside_down, sideways)))
+    shown = (_either(swapped, width, height), _either(swapped, height, width)) if turned else (height, width)
+    wanted_part = window or calls.part
+    top, left, rows, columns = (0, 0, *shown) if wanted_part is None else wanted_part(*shown)
+    channels = 1 if wanted.color == "GRAY" else 3
+    part = (top, left, *shown) if window is None and calls.part else None
+    out = made = calls.output((rows, columns, channels), _UINT8, window_of=part)
     checked = height + 1
-    if window is not None:  # only as far as libjpeg-turbo would notice damage
+    if turned:
+        top, left = top + upside_down * (shown[0] - rows - 2 * top), left + sideways * (shown[1] - columns - 2 * left)
+        top, left = _either(swapped, left, top), _either(swapped, top, left)
+        rows, columns = _either(swapped, columns, rows), _either(swapped, rows, columns)
+        made = calls.scratch((rows, columns, channels), _UINT8)
+    elif window is not None:  # only as far as libjpeg-turbo would notice damage
         bottom = top + rows + kernels.jpeg_switch.MARGIN
         checked = largest(bottom + height - largest(bottom, height), top + rows + 1)
-    channels = 1 if wanted.color == "GRAY" else 3
-    out = calls.output((rows, columns, channels), _UINT8)
+        checked = largest(checked, to_end * (height + 1))
     own = [OfThread(find) for find in jpeg.FIXED]
     stream, planes, sums, tints = (
         calls.scratch((extent,), dtype) for extent, dtype in zip(jpeg.room(size, width), jpeg.GROWING)
     )
     numbers = height, width, components, top, left, rows, columns, jpeg.COLORS[wanted.color], checked
     kept = *own[:-5], stream, *own[-5:], planes, sums, tints
-    calls.require(calls.call(jpeg.decode_image, data, *numbers, *kept, out.flat)[0] == 0)
+    calls.require(calls.call(jpeg.decode_image, data, *numbers, *kept, made.flat)[0] == 0)
+    if turned:
+        calls.call(kernels.moving.turn_image, made, *turn, out)
     calls.count(kernels.jpeg_switch.COMPILED)
+
+
+def _either(flag: Any, one: Any, other: Any) -> Any:
+    """The first number if the flag is 1, the second one if it is 0."""
+    return other + flag * (one - other)
 
 
 def _check_limits(calls: KernelCalls, pixels: Any, size: Any) -> None:

@@ -3,7 +3,6 @@
 They decode only the window, as far as the decoding library allows (`kernels.images.decode_region`).
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,16 @@ from pipeflow.declare import UNKNOWN, Args, KernelCalls, Out, Sample, Spec, oper
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
 from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, fits_codec, image_spec, jpeg_calls
-from pipeflow.operators.windows import BOUNDS, CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
+from pipeflow.operators.image_calls import cropping
+from pipeflow.operators.windows import (
+    BOUNDS,
+    CROP_WINDOW,
+    RANDOM_WINDOW,
+    crop_extents,
+    place_window,
+    random_window,
+    random_window_calls,
+)
 
 PAGE = """These operators decode a window of each image.
 
@@ -57,6 +65,21 @@ def crop_region(args: Any) -> Region:
     return region
 
 
+@image_crop.calls
+def _(calls: KernelCalls) -> None:
+    crop = cropping(flat(calls.args))
+
+    def window(height: Any, width: Any) -> Sequence[Any]:
+        found = calls.read(kernels.random_windows.crop_window, height, width, *crop)
+        calls.require(found[2] > 0)
+        return found
+
+    jpeg_calls(calls, window)
+
+
+image_crop.varying("crop_pos_y", "crop_pos_x")
+
+
 @image_crop.infer
 def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     unknown: Any = UNKNOWN
@@ -98,14 +121,7 @@ def random_region(key: Any, args: Any) -> Region:
 
 @image_random_crop.calls
 def _(calls: KernelCalls) -> None:
-    args = calls.args
-    bounds = *args.random_area, *args.random_aspect_ratio
-
-    def window(height: Any, width: Any) -> Sequence[Any]:
-        options = *map(float, bounds), *map(math.log, args.random_aspect_ratio), args.num_attempts
-        return calls.read(kernels.random_windows.random_window, calls.key, height, width, *options)
-
-    jpeg_calls(calls, window)
+    jpeg_calls(calls, lambda height, width: random_window_calls(calls, calls.args, height, width))
 
 
 image_random_crop.varying("key")

@@ -153,7 +153,7 @@ def passed_on(weight: Sample, output: Sample, /, *inputs: Sample, of: str, given
     with np.errstate(all="ignore"):
         found = hook(weight.astype(np.float64), indices, output.astype(np.float64), given)
     results = tuple([_summed(found[i], inputs[i].shape).astype(inputs[i].dtype) for i in wanted])
-    return results[0] if len(results) == 1 else results  # type: ignore[return-value]
+    return results[0] if len(results) == 1 else results
 
 
 passed_on.outputs(lambda args: len(args.wanted))
@@ -175,7 +175,7 @@ def tape_back(tape: Sample, /, *weights: Sample, outputs: Ints, count: int, numb
     for output, weight in zip(outputs, weights):
         given[output] = weight
     results = tuple(tape.item().back(given))
-    return results[0] if len(results) == 1 else results  # type: ignore[return-value]
+    return results[0] if len(results) == 1 else results
 
 
 tape_back.outputs(lambda args: args.count)

@@ -1,10 +1,11 @@
 """Distortions as maps for `fn.remap`: distortions.elastic, distortions.grid, distortions.optical, distortions.thin_plate."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Floats, Ints, Sample, Spec, default, operator
+from pipeflow.declare import Arg, Args, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 
 PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
@@ -18,7 +19,8 @@ together.
 LAYOUTS = "HWC CHW HW FHWC FCHW FHW"
 
 
-def _extents(shape: tuple[int, ...], layout: str) -> tuple[int, int]:
+def extents_of(shape: tuple[int, ...], layout: str) -> tuple[int, int]:
+    """Height and width of the image, which must have pixels."""
     height, width = shape[layout.index("H")], shape[layout.index("W")]
     if not height or not width:
         raise ValueError(f"the image has no pixels: shape {shape}")
@@ -32,7 +34,9 @@ def _map_specs(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, Spec]:
     return spec, spec
 
 
-@operator("distortions.elastic", layouts=LAYOUTS, examples=["fn.distortions.elastic(image, alpha=30.0, sigma=4.0)"])
+@operator(
+    "distortions.elastic", gpu=True, layouts=LAYOUTS, examples=["fn.distortions.elastic(image, alpha=30.0, sigma=4.0)"]
+)
 def elastic(
     image: Sample,
     /,
@@ -44,21 +48,32 @@ def elastic(
 ) -> tuple[Sample, Sample]:
     """Moves every pixel by random numbers from -1 to 1, smoothed and multiplied by `alpha`.
 
-    From a `sigma` of 3 on the numbers are drawn for points that are two thirds of it apart, weaker by as much as they are
-    fewer, and what is between the points is linear: the moves are as large and as smooth as with a number for every pixel.
+    If `sigma` is 3 or more, numbers are drawn only for points with a distance of two thirds of `sigma`, and scaled; between
+    the points they are interpolated. The moves are as large and as smooth as with a number for every pixel.
     """
+    check_sigma(sigma)
+    return kernels.distortions.elastic(numbers_of(key), *extents_of(image.shape, layouts[0]), alpha, sigma)
+
+
+def check_sigma(sigma: float) -> None:
+    """Raises for a negative deviation."""
     if sigma < 0:
         raise ValueError(f"sigma must not be negative, got {sigma}")
-    height, width = _extents(image.shape, layouts[0])
+
+
+def numbers_of(key: Any) -> Callable[[tuple[int, ...]], np.ndarray]:
+    """The function that draws float32 numbers from 0 to 1 in any shape."""
     numbers = key.generator().random
 
     def draw(shape: tuple[int, ...]) -> np.ndarray:
         return numbers(shape, np.float32)
 
-    return kernels.distortions.elastic(draw, height, width, alpha, sigma)
+    return draw
 
 
-@operator("distortions.grid", layouts=LAYOUTS, examples=["fn.distortions.grid(image, cells=(3, 4), limit=0.4)"])
+@operator(
+    "distortions.grid", gpu=True, layouts=LAYOUTS, examples=["fn.distortions.grid(image, cells=(3, 4), limit=0.4)"]
+)
 def grid(
     image: Sample,
     /,
@@ -67,22 +82,38 @@ def grid(
     limit: Arg[float] = default(
         0.3, "largest movement of a node, in shares of a cell; below 0.5 the image does not fold"
     ),
+    args: Args,
     key: Any,
     layouts: Any,
 ) -> tuple[Sample, Sample]:
     """Moves the nodes of a grid at random, except those on the border; the pixels between them move along."""
-    height, width = _extents(image.shape, layouts[0])
-    rows, columns = (cells[0], cells[-1]) if len(cells) in (1, 2) else (0, 0)
-    if rows < 1 or columns < 1:
+    del limit
+    height, width = extents_of(image.shape, layouts[0])
+    check_cells(cells)
+    return kernels.distortions.grid(grid_moves(args, key, height, width), height, width)
+
+
+def check_cells(cells: Sequence[int]) -> None:
+    """Raises for other numbers of cells than one or two, or none at all."""
+    if len(cells) not in (1, 2) or min(cells) < 1:
         raise ValueError(f"cells must be one or two numbers of at least 1, got {list(cells)}")
+
+
+def grid_moves(args: Any, key: Any, height: int, width: int) -> np.ndarray:
+    """The moves of all nodes in pixels, along x and along y."""
+    rows, columns = args.cells[0], args.cells[-1]
     moves = np.zeros((2, rows + 1, columns + 1), np.float32)
     inner = key.units(2 * (rows - 1) * (columns - 1)).reshape(2, rows - 1, columns - 1) * 2 - 1
-    moves[:, 1:-1, 1:-1] = inner * limit * np.array([width / columns, height / rows])[:, None, None]
-    return kernels.distortions.grid(moves, height, width)
+    moves[:, 1:-1, 1:-1] = inner * args.limit * np.array([width / columns, height / rows])[:, None, None]
+    return moves
 
 
 @operator(
-    "distortions.optical", compiled=True, layouts=LAYOUTS, examples=["fn.distortions.optical(image, strength=-0.3)"]
+    "distortions.optical",
+    compiled=True,
+    gpu=True,
+    layouts=LAYOUTS,
+    examples=["fn.distortions.optical(image, strength=-0.3)"],
 )
 def optical(
     image: Sample,
@@ -94,10 +125,15 @@ def optical(
     layouts: Any,
 ) -> tuple[Sample, Sample]:
     """Distorts like a lens: the relative change of a distance from the middle grows with its square."""
-    return kernels.distortions.optical(strength, *_extents(image.shape, layouts[0]))
+    return kernels.distortions.optical(strength, *extents_of(image.shape, layouts[0]))
 
 
-@operator("distortions.thin_plate", layouts=LAYOUTS, examples=["fn.distortions.thin_plate(image, points=3, scale=0.1)"])
+@operator(
+    "distortions.thin_plate",
+    gpu=True,
+    layouts=LAYOUTS,
+    examples=["fn.distortions.thin_plate(image, points=3, scale=0.1)"],
+)
 def thin_plate(
     image: Sample,
     /,
@@ -107,21 +143,31 @@ def thin_plate(
     moves: Arg[Floats] = default(
         None, "movements of the points, row by row, x and y, in shares of the extents; default: random"
     ),
+    args: Args,
     key: Any,
     layouts: Any,
 ) -> tuple[Sample, Sample]:
     """Bends a thin plate through a grid of points that are moved at random (thin plate spline)."""
-    height, width = _extents(image.shape, layouts[0])
-    places = np.linspace(0, 1, points)
-    grid_points = np.stack([axis.ravel() for axis in np.meshgrid(places, places)], axis=1)
-    if moves is None:
-        chosen = key.normals(2 * points * points).reshape(-1, 2) * scale
-    else:
-        chosen = np.array(moves, np.float64)
-        if chosen.size != 2 * points * points:
-            raise ValueError(f"moves of {points * points} points are {2 * points * points} numbers, got {chosen.size}")
-        chosen = chosen.reshape(-1, 2)
-    return kernels.distortions.thin_plate(grid_points, chosen, height, width)
+    del points, scale, moves
+    height, width = extents_of(image.shape, layouts[0])
+    check_moves(args)
+    return kernels.distortions.thin_plate(*plate_points(args, key), height, width)
+
+
+def check_moves(args: Any) -> None:
+    """Raises for another number of movements than there are points."""
+    count = args.points * args.points
+    if args.moves is not None and len(args.moves) != 2 * count:
+        raise ValueError(f"moves of {count} points are {2 * count} numbers, got {len(args.moves)}")
+
+
+def plate_points(args: Any, key: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The points and their movements, in shares of the extents."""
+    places = np.linspace(0, 1, args.points)
+    points = np.stack([axis.ravel() for axis in np.meshgrid(places, places)], axis=1)
+    if args.moves is not None:
+        return points, np.array(args.moves, np.float64).reshape(-1, 2)
+    return points, key.normals(points.size).reshape(-1, 2) * args.scale
 
 
 @thin_plate.check

@@ -1,7 +1,8 @@
 """Effects: sharpen, unsharp_mask, enhance, motion_blur, channel_shuffle, channel_dropout, jigsaw."""
 
 import math
-from functools import partial
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pipeflow.operators.filters import BORDERS
 
 PAGE = """Effects of augmentation libraries that DALI does not have. Their random numbers are a function of the sample's key."""
 
-effect = partial(operator, compiled=True, infer="like image", layouts="HWC FHWC", sequences=True)
+effect = partial(operator, compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, gpu=True)
 
 SMOOTHED = np.array([[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]], np.float32)
 
@@ -34,11 +35,17 @@ def sharpen(
     out: Out,
 ) -> Sample:
     """Mixes the image with a sharp form of it: each pixel's differences from its eight neighbours are added to it."""
+    return _correlated(image, sharpen_taps(alpha, lightness), out)
+
+
+@lru_cache(maxsize=256)
+def sharpen_taps(alpha: float, lightness: float) -> np.ndarray:
+    """The weights of a pixel and its eight neighbours."""
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha}")
     taps = alpha * SMOOTHED
     taps[1, 1] += 1 - alpha + alpha * lightness
-    return _correlated(image, taps.astype(np.float32), out)
+    return taps.astype(np.float32)
 
 
 # Two well-known filters of a pixel and its eight neighbours.
@@ -58,11 +65,17 @@ def enhance(
     out: Out,
 ) -> Sample:
     """Mixes the image with a form of it that has stronger edges or details, like Pillow's filters of these names."""
+    return _correlated(image, enhance_taps(mode, alpha), out)
+
+
+@lru_cache(maxsize=256)
+def enhance_taps(mode: str, alpha: float) -> np.ndarray:
+    """The weights of a pixel and its eight neighbours."""
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha}")
     taps = alpha * ENHANCED[mode]
     taps[1, 1] += 1 - alpha
-    return _correlated(image, taps.astype(np.float32), out)
+    return taps.astype(np.float32)
 
 
 @enhance.check
@@ -85,6 +98,7 @@ def motion_blur(
     return _correlated(image, motion_taps(size, angle, direction), out)
 
 
+@lru_cache(maxsize=256)
 def motion_taps(size: int, angle: float, direction: float) -> np.ndarray:
     """The weights along a line through the middle of a square, each shared by the two pixels nearest to its place."""
     if size < 1 or size % 2 == 0:
@@ -119,26 +133,35 @@ def unsharp_mask(
     out: Out,
 ) -> Sample:
     """Amplifies the differences from a blurred form of the image."""
-    if sigma <= 0:
-        raise ValueError(f"sigma must be above 0, got {sigma}")
-    some_pixels(image.shape)
-    reach = max(math.ceil(3 * sigma), 1)
-    line = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-    taps = np.outer(line, line) / line.sum() ** 2
-    blurred = _correlated(image, taps.astype(np.float32), np.empty(image.shape, np.float32))
+    blurred = _correlated(image, blur_taps(sigma), np.empty(image.shape, np.float32))
     return kernels.effects.unsharp(image, blurred, amount, threshold, out)
 
 
-@operator("channel_shuffle", compiled=True, infer="like image", layouts="HWC FHWC")
+@lru_cache(maxsize=64)
+def blur_taps(sigma: float) -> np.ndarray:
+    """The weights of a Gaussian window that reaches to three deviations."""
+    if sigma <= 0:
+        raise ValueError(f"sigma must be above 0, got {sigma}")
+    reach = max(math.ceil(3 * sigma), 1)
+    line = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    return (np.outer(line, line) / line.sum() ** 2).astype(np.float32)
+
+
+@operator("channel_shuffle", compiled=True, infer="like image", layouts="HWC FHWC", gpu=True)
 def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
     """Puts the channels into a random order, one for all frames of a sequence."""
-    order = sorted(range(image.shape[-1]), key=key.unit)
-    return kernels.effects.in_order(image, order, out) if image.size else out
+    return kernels.effects.in_order(image, channel_order(image.shape[-1], key), out) if image.size else out
+
+
+def channel_order(channels: int, key: Any) -> list[int]:
+    """The numbers of the channels in random order."""
+    return sorted(range(channels), key=key.unit)
 
 
 @operator(
     "channel_dropout",
     compiled=True,
+    gpu=True,
     infer="like image",
     layouts="HWC FHWC",
     examples=["fn.channel_dropout(image, fill=9.0)"],
@@ -153,24 +176,41 @@ def channel_dropout(
     out: Out,
 ) -> Sample:
     """Fills random channels with one value."""
-    channels = image.shape[-1]
+    check_dropped(image.shape[-1], count)
+    dropped = channel_order(image.shape[-1], key)[:count]
+    return kernels.effects.filled(image, dropped, fill_of(fill, out.dtype)[0], out)
+
+
+@lru_cache(maxsize=64)
+def fill_of(value: float, dtype: np.dtype) -> np.ndarray:
+    """The value of dropped channels in the type of the image."""
+    return kernels.casting.as_type(np.array([value], np.float64), dtype)
+
+
+def check_dropped(channels: int, count: int) -> None:
+    """Raises if an image has fewer channels than are dropped."""
     if not 0 <= count <= channels:
         raise ValueError(f"count must be from 0 to {channels}, the number of channels, got {count}")
-    value = kernels.casting.as_type(np.array([fill], np.float64), out.dtype)[0]
-    return kernels.effects.filled(image, sorted(range(channels), key=key.unit)[:count], value, out)
 
 
-@operator("jigsaw", infer="like image", layouts="HWC FHWC", examples=["fn.jigsaw(image, grid=(2, 3))"])
+@operator("jigsaw", infer="like image", layouts="HWC FHWC", gpu=True, examples=["fn.jigsaw(image, grid=(2, 3))"])
 def jigsaw(
     image: Sample, /, *, grid: Arg[Ints] = default((4, 4), "number of rows and columns of parts"), key: Any, out: Out
 ) -> Sample:
     """Puts the parts of a grid into a random order; only parts of equal size change places."""
-    if len(grid) not in (1, 2) or min(grid) < 1:
-        raise ValueError(f"grid must be one or two numbers of at least 1, got {list(grid)}")
-    rows, columns = (
-        np.arange(n + 1) * extent // n for n, extent in zip((grid[0], grid[-1]), image.shape[-3:-1], strict=True)
-    )
-    parts: dict[tuple[int, int], list[tuple[slice, slice]]] = {}
+    for target, source in moved_parts(image.shape[-3:-1], grid, key):
+        out[..., *target, :] = image[..., *source, :]
+    return out
+
+
+Part = tuple[slice, slice]  # of rows and of columns
+
+
+def moved_parts(extents: tuple[int, ...], grid: tuple[int, ...], key: Any) -> Iterator[tuple[Part, Part]]:
+    """The place of each part of the result, and the part of the image that goes there."""
+    check_grid(grid)
+    rows, columns = (np.arange(n + 1) * extent // n for n, extent in zip((grid[0], grid[-1]), extents, strict=True))
+    parts: dict[tuple[int, int], list[Part]] = {}
     for top, bottom in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True):
         for left, right in zip(columns[:-1].tolist(), columns[1:].tolist(), strict=True):
             parts.setdefault((bottom - top, right - left), []).append((slice(top, bottom), slice(left, right)))
@@ -178,6 +218,10 @@ def jigsaw(
     for places in parts.values():
         order = np.argsort(key.units(len(places), start))
         start += len(places)
-        for target, source in zip(places, order.tolist(), strict=True):
-            out[..., *target, :] = image[..., *places[source], :]
-    return out
+        yield from zip(places, [places[source] for source in order.tolist()], strict=True)
+
+
+def check_grid(grid: tuple[int, ...]) -> None:
+    """Raises for other numbers of parts than one or two, or none at all."""
+    if len(grid) not in (1, 2) or min(grid) < 1:
+        raise ValueError(f"grid must be one or two numbers of at least 1, got {list(grid)}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeflow.declare import (
     DTYPE,
+    FORMER_DTYPE,
     REQUIRED,
     UNKNOWN,
     Arg,
@@ -172,6 +173,7 @@ def _(args: Any) -> None:
     dtypes="integer",
     gpu=True,
     infer="like data",
+    former=FORMER_DTYPE,
     examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"],
 )
 def lookup_table(
@@ -272,7 +274,9 @@ def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
     return out
 
 
-@operator("constant", examples=["fn.constant(idata=(1, 2, 3, 4), shape=(2, 2))", "fn.constant(fdata=0.5, shape=3)"])
+@operator(
+    "constant", gpu=True, examples=["fn.constant(idata=(1, 2, 3, 4), shape=(2, 2))", "fn.constant(fdata=0.5, shape=3)"]
+)
 def constant(
     *,
     fdata: Floats | None = default(None, "the numbers, one after another"),
@@ -283,11 +287,15 @@ def constant(
 ) -> Sample:
     """The same numbers for every sample."""
     del layout
+    numbers = constant_numbers(fdata, idata, shape, dtype)
+    return numbers if shape is None else np.broadcast_to(numbers, shape).copy()
+
+
+def constant_numbers(fdata: Any, idata: Any, shape: Any, dtype: np.dtype | None) -> np.ndarray:
+    """The numbers of a constant in its type: those of a sample, or the one number that fills it."""
     values = np.array(idata, np.int64) if fdata is None else np.array(fdata, np.float64)
     result = saturate(values, dtype or _constant_type(fdata))
-    if shape is None:
-        return result
-    return np.full(shape, result[0], result.dtype) if len(result) == 1 else result.reshape(shape)
+    return result if shape is None else result.reshape(shape if len(result) > 1 else ())
 
 
 def _constant_type(fdata: Any) -> np.dtype:

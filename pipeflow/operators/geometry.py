@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeflow.declare import (
     DTYPE,
+    FORMER_DTYPE,
     UNKNOWN,
     Arg,
     Args,
@@ -36,6 +37,7 @@ from pipeflow.operators.windows import (
     CROP_WINDOW,
     OUT_OF_BOUNDS,
     POLICIES,
+    byte_around,
     crop_cuts,
     crop_extents,
     cut,
@@ -80,6 +82,7 @@ def check_rounding(args: Any) -> None:
     sequences=True,
     gpu=True,
     no_effect=NO_IMAGE_TYPE,
+    former=FORMER_DTYPE,
     examples=["fn.crop(image, crop=(20, 30))"],
 )
 def crop(image: Sample, /, *, args: Args, layouts: Any) -> Sample:
@@ -193,6 +196,7 @@ def _relative(values: Any, normalized: bool) -> bool:
     gpu=True,
     host_inputs=True,
     no_effect=NO_IMAGE_TYPE,
+    former=FORMER_DTYPE,
     examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"],
 )
 def slice(
@@ -333,7 +337,7 @@ def flip(
     """Mirrors the image left to right; with ``vertical`` top to bottom, with ``depthwise`` front to back."""
     layout = layouts[0]
     pixel = image.shape[-1] if layout[-1] == "C" else 1
-    rows = spatial(layout)[-2]
+    rows = layout.index("H")
     if depthwise and "D" in layout:
         image = np.flip(image, layout.index("D"))
     if not horizontal:  # whole rows move: NumPy copies them as they are
@@ -367,7 +371,9 @@ def _(axes: Sequence[Axis], args: Any) -> list[Axis]:
 # rotate90
 
 
-@operator("rotate90", compiled=True, layouts="HWC HW FHWC", sequences=True, examples=["fn.rotate90(image, times=3)"])
+@operator(
+    "rotate90", compiled=True, layouts="HWC HW FHWC", sequences=True, gpu=True, examples=["fn.rotate90(image, times=3)"]
+)
 def rotate90(
     image: Sample, /, *, times: Arg[int] = default(1, "number of quarter turns, counter-clockwise"), out: Out
 ) -> Sample:
@@ -452,6 +458,9 @@ def padded(
     target = padded_shape(data.shape, shapes, axes, names, shape, align, layout)
     value = kernels.casting.as_fill(fill, data.dtype)[0]
     out = np.empty(target, data.dtype)
+    byte = byte_around(np.array([value]), target, data.shape) if data.size else None
+    if byte is not None:
+        return kernels.moving.framed(data, (0, 0), data.shape, (0, 0), byte, out)
     inside = tuple([np.s_[:extent] for extent in data.shape])
     out[inside] = data
     for axis, extent in enumerate(data.shape):  # no element is written twice

@@ -248,7 +248,7 @@ def gaussian_blur(
     In a pipeline data without a layout is blurred along all its axes: give images with channels their layout, ``"HWC"``.
 
     Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The
-    result has the input's type, or FLOAT if asked.
+    result has the input's type, or FLOAT if ``dtype`` is FLOAT.
     """
     del dtype
     layout = layouts[0]

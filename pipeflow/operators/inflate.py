@@ -15,10 +15,10 @@ _MOST_EXPANSION = 255  # LZ4 makes at most this many bytes from one
 
 def chunks_of(length: int, offsets: Sequence[int] | None, sizes: Sequence[int] | None) -> list[tuple[int, int]] | None:
     """The start and end of each chunk; None if the data is one chunk and not a sequence."""
-    if offsets is None and sizes is None:
-        return None
     if offsets is None:
-        ends = np.cumsum(sizes).tolist()  # type: ignore[arg-type]
+        if sizes is None:
+            return None
+        ends = np.cumsum(sizes).tolist()
         offsets = [0, *ends[:-1]]
     elif sizes is None:
         ends = [*offsets[1:], length]

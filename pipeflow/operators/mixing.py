@@ -111,12 +111,12 @@ def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> l
     examples=["fn.mixup(image, vector, share=0.7)", "fn.mixup(image, number, num_classes=5)"],
 )
 def mixup(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
-    """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other."""
+    """Mixes each image, and its labels, with another one of the batch: ``share`` of one and ``1 - share`` of the other."""
     raise NotImplementedError  # the batch hook runs instead
 
 
 def blended(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
-    """Both images by shares."""
+    """``share`` of the first image and the rest of the second one."""
     del key
     return kernels.mixing.mix(image, other, share, np.empty(image.shape, image.dtype)), share
 

@@ -43,7 +43,7 @@ def window_of(args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     for place, extent in zip(anchor, size):
         if not -1 <= place < extent:
             raise ValueError(f"anchor {anchor} is not in the window of {size[0]} x {size[1]}")
-    return size, tuple(extent // 2 if place == -1 else place for place, extent in zip(anchor, size))  # type: ignore[return-value]
+    return size, tuple(extent // 2 if place == -1 else place for place, extent in zip(anchor, size))
 
 
 @operator(

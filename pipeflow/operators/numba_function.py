@@ -131,7 +131,7 @@ def _body(
         )
     compiled = kernels.user_functions.with_types(run_fn, kinds_of(out_types, outs_ndim), kinds, False)
     compiled(*places, *map(_contiguous, inputs))
-    return places[0] if len(places) == 1 else places  # type: ignore[return-value]
+    return places[0] if len(places) == 1 else places
 
 
 def _batch(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:

@@ -1,7 +1,7 @@
-"""fn.python_function: the user's own code as an operator, at production speed.
+"""fn.python_function: the user's own code as an operator, at full speed.
 
-The function gets NumPy arrays, one sample at a time or the whole batch. What it returns is checked and copied once, at
-once, into the batch, so a function may reuse its own buffers.
+The function gets NumPy arrays, one sample at a time or the whole batch. Its result is checked, and copied into the batch
+immediately after the call, so a function may use its own buffers again.
 
 The family, and what its members share:
 

@@ -1,4 +1,4 @@
-"""Rates of sound: the arguments of resampling, and the factor of the length that they ask for."""
+"""Rates of sound: the arguments of resampling, and the factor of the length that follows from them."""
 
 from fractions import Fraction
 from typing import Any

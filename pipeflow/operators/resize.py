@@ -13,6 +13,7 @@ from pipeflow.declare import (
     Args,
     Drawn,
     Floats,
+    KernelCalls,
     Out,
     Sample,
     Spec,
@@ -24,6 +25,8 @@ from pipeflow.declare import (
     require,
     required,
 )
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.image_calls import FLOAT, UINT8, WHOLE, Resize, needed, planned, resized
 from pipeflow.operators.sampling import (
     FILTERS,
     REGION,
@@ -31,6 +34,7 @@ from pipeflow.operators.sampling import (
     Axis,
     asked_by,
     axes_table,
+    filter_numbers,
     known_sizes,
     resize_axes,
     resize_numbers,
@@ -48,6 +52,7 @@ from pipeflow.operators.windows import (
     place_window,
     place_windows,
     random_window,
+    random_window_calls,
     random_windows,
 )
 
@@ -140,6 +145,27 @@ def _(extents: Sequence[int], args: Any) -> list[Axis]:
 
 
 resize.samples_calls(resize_numbers)
+
+
+@resize.calls
+def _(calls: KernelCalls) -> None:
+    calls.require(not calls.args.save_attrs)
+    resized(calls, calls.args.dtype, WHOLE, resize_numbers)
+
+
+@resize.reads_calls
+def _(calls: KernelCalls, height: Any, width: Any) -> Sequence[Any]:
+    return needed(calls, planned(calls, height, width, WHOLE, resize_numbers, calls.args), height, width)
+
+
+def load_resize(args: Any) -> None:
+    """Loads or compiles the kernels of programs that resize."""
+    programs = kernels.image_programs
+    if args.dtype in (None, UINT8, FLOAT):
+        programs.load(programs.resizing_kernel(args.dtype or UINT8))
+
+
+resize.loads(load_resize)
 
 
 alias(resize, "experimental.resize")
@@ -275,6 +301,31 @@ def _(specs: tuple[SpecColumn, ...], args: Any, keys: np.ndarray) -> np.ndarray:
 @random_resized_crop.samples
 def _(extents: Sequence[int], args: Any) -> list[Axis]:
     return window_axes(extents, args.size, args.window)
+
+
+def window_numbers(calls: KernelCalls, args: Any, height: Any, width: Any) -> Resize:
+    """The resize of a random window for programs of kernel calls."""
+    size = args.size if len(args.size) == 2 else (args.size[0], args.size[0])
+    extents = *(float(whole_pixels(one)) for one in size), kernels.image_programs.EACH, False
+    region = random_window_calls(calls, args, height, width)
+    return Resize(tuple(region), extents, filter_numbers(args))
+
+
+random_resized_crop.samples_calls(window_numbers)
+random_resized_crop.varying("key")
+
+
+@random_resized_crop.calls
+def _(calls: KernelCalls) -> None:
+    resized(calls, calls.args.dtype, WHOLE, window_numbers)
+
+
+@random_resized_crop.reads_calls
+def _(calls: KernelCalls, height: Any, width: Any) -> Sequence[Any]:
+    return needed(calls, planned(calls, height, width, WHOLE, window_numbers, calls.args), height, width)
+
+
+random_resized_crop.loads(load_resize)
 
 
 @random_resized_crop.check

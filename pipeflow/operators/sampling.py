@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Spec, SpecColumn, parameters, require
+from pipeflow.declare import UNKNOWN, Arg, Args, Floats, KernelCalls, Spec, SpecColumn, parameters, require
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.image_calls import Resize
 from pipeflow.operators.windows import crop_extents, place_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
 
@@ -218,19 +219,25 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
     return axes
 
 
-def resize_numbers(args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The resize of a whole image for programs of kernel calls: the numbers of its extents, and those of its filters."""
+def resize_numbers(_calls: KernelCalls, args: Any, height: Any, width: Any) -> Resize:
+    """The resize of a whole image for programs of kernel calls."""
     require(args.roi_start is None and args.roi_end is None and not args.max_size)
     (tall, wide), mode = wanted_sizes("HW", args)
     require(tall >= 0 and wide >= 0 and (tall or wide))
-    fused = kernels.fused
+    programs = kernels.image_programs
     if mode in ("not_smaller", "not_larger"):
-        how = fused.NOT_SMALLER if mode == "not_smaller" else fused.NOT_LARGER
+        how = programs.NOT_SMALLER if mode == "not_smaller" else programs.NOT_LARGER
     else:
         require(mode in ("default", "stretch"))
-        how = fused.RATIO if mode == "default" and not (tall and wide) else fused.EACH
+        how = programs.RATIO if mode == "default" and not (tall and wide) else programs.EACH
+    extents = float(tall), float(wide), how, bool(args.subpixel_scale)
+    return Resize((0, 0, height, width), extents, filter_numbers(args))
+
+
+def filter_numbers(args: Any) -> tuple[Any, ...]:
+    """The filters for axes that become smaller and larger, and whether the first one is widened."""
     kinds = [int(args.interp_type if kind is None else kind) for kind in (args.min_filter, args.mag_filter)]
-    return (float(tall), float(wide), how, bool(args.subpixel_scale)), (*kinds, bool(args.antialias))
+    return *kinds, bool(args.antialias)
 
 
 def clamped(low: float, high: float, extent: int) -> tuple[float, float]:

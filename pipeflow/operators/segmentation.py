@@ -164,7 +164,7 @@ def random_object_bbox(
         "anchor_shape": [first, last - first],
     }[format]
     outputs += [np.array(number, INT32)] if output_class else []
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)  # type: ignore[return-value]
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 @random_object_bbox.outputs
@@ -282,7 +282,7 @@ def roi_random_crop(
             raise ValueError(f"{name} has {len(values)} values, crop_shape has {ndim}")
     found = []
     for axis, (size, start) in enumerate(zip(crop_shape, roi_start)):
-        end = roi_end[axis] if roi_end is not None else start + roi_shape[axis]  # type: ignore[index]
+        end = roi_end[axis] if roi_end is not None else start + roi_shape[axis]
         low, high = sorted((start, end - size))
         if extents is not None:
             extent = extents[axis]

@@ -17,7 +17,7 @@ random clouds, with a number from 0 to 1 for each pixel. All frames of a sequenc
 
 
 shading = partial(
-    operator, compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8 float32"
+    operator, compiled=True, gpu=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8 float32"
 )
 
 
@@ -50,12 +50,16 @@ def linear(
     out: Out,
 ) -> Sample:
     """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other."""
-    height, width = height_and_width(image)
-    across, down = math.cos(math.radians(angle)), -math.sin(math.radians(angle))
-    reach = abs(across) * width + abs(down) * height
-    columns = (places(width) - width / 2) * (across / reach) + 0.5
-    pattern = np.add.outer((places(height) - height / 2) * (down / reach), columns).astype(np.float32)
+    del angle
+    pattern = np.add.outer(*linear_light(*height_and_width(image), args))
     return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
+
+
+def linear_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers for each line and each column, whose sums are the pattern."""
+    across, down = math.cos(math.radians(args.angle)), -math.sin(math.radians(args.angle))
+    reach = abs(across) * width + abs(down) * height
+    return (places(height) - height / 2) * (down / reach), (places(width) - width / 2) * (across / reach) + 0.5
 
 
 @shading("illumination.corner", takes=GAIN, examples=["fn.illumination.corner(image, gain=-0.6, corner=2)"])
@@ -71,15 +75,19 @@ def corner(
 
     ``corner`` is the one that the light comes from.
     """
-    if not 0 <= corner <= 3:
-        raise ValueError(f"corner must be from 0 to 3, got {corner}")
-    height, width = height_and_width(image)
-    columns = width - places(width) if corner in (0, 3) else places(width)
-    lines = height - places(height) if corner in (0, 1) else places(height)
-    pattern = np.add.outer(
-        (lines / np.float32(math.hypot(height, width))) ** 2, (columns / np.float32(math.hypot(height, width))) ** 2
-    )
+    del corner
+    pattern = np.add.outer(*corner_light(*height_and_width(image), args))
     return kernels.shading.shade(image, np.sqrt(pattern, out=pattern), args.gain, 0.0, out)
+
+
+def corner_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers for each line and each column: the roots of their sums are the pattern."""
+    if not 0 <= args.corner <= 3:
+        raise ValueError(f"corner must be from 0 to 3, got {args.corner}")
+    columns = width - places(width) if args.corner in (0, 3) else places(width)
+    lines = height - places(height) if args.corner in (0, 1) else places(height)
+    diagonal = np.float32(math.hypot(height, width))
+    return (lines / diagonal) ** 2, (columns / diagonal) ** 2
 
 
 @shading(
@@ -99,15 +107,22 @@ def gaussian(
     """Multiplies the image by a factor that is ``1 + gain`` at one point and falls to 1 around it in the form of a
     bell.
     """
-    if not sigma > 0:
-        raise ValueError(f"sigma must be above 0, got {sigma}")
-    if len(center) != 2:
-        raise ValueError(f"center must be two numbers, x and y, got {len(center)}")
+    del center, sigma
+    pattern = np.multiply.outer(*gaussian_light(*height_and_width(image), args))
+    return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
+
+
+def gaussian_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers for each line and each column, whose products are the pattern."""
+    if not args.sigma > 0:
+        raise ValueError(f"sigma must be above 0, got {args.sigma}")
+    if len(args.center) != 2:
+        raise ValueError(f"center must be two numbers, x and y, got {len(args.center)}")
     columns, lines = (
-        np.exp(-0.5 * ((places(extent) / extent - place) / sigma) ** 2).astype(np.float32)
-        for extent, place in zip(height_and_width(image)[::-1], center, strict=True)
+        np.exp(-0.5 * ((places(extent) / extent - place) / args.sigma) ** 2).astype(np.float32)
+        for extent, place in zip((width, height), args.center, strict=True)
     )
-    return kernels.shading.shade(image, np.multiply.outer(lines, columns), args.gain, 0.0, out)
+    return lines, columns
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -122,10 +137,15 @@ ROUGHNESS = parameters(
 )
 
 
-def plasma(image: np.ndarray, roughness: float, key: Any) -> np.ndarray:
-    """A cloud as large as the image."""
+def check_roughness(roughness: float) -> None:
+    """Raises for a strength that is not a share."""
     if not 0 <= roughness <= 1:
         raise ValueError(f"roughness must be from 0 to 1, got {roughness}")
+
+
+def plasma(image: np.ndarray, roughness: float, key: Any) -> np.ndarray:
+    """A cloud as large as the image."""
+    check_roughness(roughness)
     return kernels.shading.plasma(key.value, roughness, *height_and_width(image))
 
 
@@ -140,9 +160,14 @@ def plasma_brightness(
     out: Out,
 ) -> Sample:
     """Adds a cloud, from ``-intensity`` at its darkest points to ``intensity`` at its lightest."""
-    most = 2 * intensity * full_range(image.dtype)
+    del intensity
     pattern = plasma(image, args.roughness, key) - np.float32(0.5)
-    return kernels.shading.shade(image, pattern, 0.0, most, out)
+    return kernels.shading.shade(image, pattern, *brightness_line(args, image.dtype), out)
+
+
+def brightness_line(args: Any, dtype: np.dtype) -> tuple[float, float]:
+    """Slope and offset of ``plasma.brightness``."""
+    return 0.0, 2 * args.intensity * full_range(dtype)
 
 
 @shading("plasma.contrast", takes=ROUGHNESS)
@@ -158,8 +183,14 @@ def plasma_contrast(
     """Changes contrast by a cloud: multiplies distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to
     ``1 + intensity``.
     """
+    del intensity
     pattern = plasma(image, args.roughness, key) - np.float32(0.5)
-    return kernels.shading.shade(image, pattern, 2 * intensity, -2 * intensity * middle(image.dtype), out)
+    return kernels.shading.shade(image, pattern, *contrast_line(args, image.dtype), out)
+
+
+def contrast_line(args: Any, dtype: np.dtype) -> tuple[float, float]:
+    """Slope and offset of ``plasma.contrast``."""
+    return 2 * args.intensity, -2 * args.intensity * middle(dtype)
 
 
 @shading("plasma.shadow", takes=ROUGHNESS)
@@ -173,6 +204,11 @@ def plasma_shadow(
     out: Out,
 ) -> Sample:
     """Darkens the image by the shadow of a cloud."""
-    if not 0 <= intensity <= 1:
-        raise ValueError(f"intensity must be from 0 to 1, got {intensity}")
+    check_intensity(args)
     return kernels.shading.shade(image, plasma(image, args.roughness, key), -intensity, 0.0, out)
+
+
+def check_intensity(args: Any) -> None:
+    """Raises for a darkening that is not a share."""
+    if not 0 <= args.intensity <= 1:
+        raise ValueError(f"intensity must be from 0 to 1, got {args.intensity}")

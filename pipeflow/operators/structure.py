@@ -162,7 +162,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(shape, dtype, layout)
 
 
-@operator("shapes", dtypes="any", gpu=True, dali_class="_Shape")
+@operator("shapes", dtypes="any", gpu=True, former={"type": "dtype"}, dali_class="_Shape")
 def shapes(data: Sample, /, *, dtype: DType = default(INT64, "type of the extents")) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)

@@ -122,7 +122,9 @@ def check_differentiable(args: Args, framework_name: str = "torch") -> None:
         )
     if args.parallel != "serial" or args.timeout is not None:
         given = f"parallel={args.parallel!r}" if args.parallel != "serial" else f"timeout={args.timeout}"
-        raise ValueError(f"differentiable=True runs in the thread of the training loop; it goes without {given}")
+        raise ValueError(
+            f"differentiable=True runs in the thread of the training loop; it cannot be combined with {given}"
+        )
 
 
 class WithStacks(WithTensors):

@@ -1,7 +1,7 @@
 """TensorFlow's three operators for Python functions, with TensorFlow's names and signatures.
 
-``py_func`` and ``numpy_function`` hand NumPy arrays to the function, ``py_function`` eager tensors. The results are checked
-against ``Tout``. Everything else (calling, copying, errors) is that of ``fn.python_function``, which can do more.
+``py_func`` and ``numpy_function`` pass NumPy arrays to the function, ``py_function`` passes eager tensors. The results are
+checked against ``Tout``. Everything else (calling, copying, errors) is that of ``fn.python_function``, which can do more.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ def _plain_type(value: Any) -> Any:
 
 
 def entry(value: Any) -> Any:
-    """One entry of ``inp``: a list in it is one tensor, as in TensorFlow, and what is inside is stacked."""
+    """One entry of ``inp``: a list in it is one tensor, as in TensorFlow: its items are stacked."""
     if value is None or isinstance(value, (dict, set)):
         raise TypeError(
             f"an entry must be a tensor, a number, text or a list of them, got {type(value).__name__} {value!r:.60}"
@@ -125,7 +125,7 @@ STATEFUL = parameters(
     stateful=(
         bool,
         True,
-        "the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side",
+        "False: the result depends only on the inputs; equal calls run once, unused calls do not run, and calls may run at once",
     )
 )
 
@@ -143,8 +143,8 @@ def numpy_function(
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
     ``inp`` is a list of nodes or constants, ``Tout`` one type or a list of types, [] for none. With ``stateful=False`` the
-    function is pure: equal calls are merged, unused ones dropped, and calls may run side by side. Python numbers are
-    converted to the type ``Tout``; arrays must have it. ``parallel`` and ``timeout`` are those of
+    result depends only on the inputs: equal calls run once, unused calls do not run, and calls may run at once. Python
+    numbers are converted to the type ``Tout``; arrays must have it. ``parallel`` and ``timeout`` are those of
     ``fn.python_function``.
     """
     return call_sample(func, _results(func, args.Tout), inp, {})

@@ -59,7 +59,7 @@ def solarize_add(
     image: Sample,
     /,
     *,
-    shift: Arg[int] = default(50, "what is added"),
+    shift: Arg[int] = default(50, "number that is added"),
     threshold: Arg[float] = default(128.0, "values from this one on do not change"),
     out: Out,
 ) -> Sample:
@@ -70,6 +70,7 @@ def solarize_add(
 @operator(
     "channel_shift",
     compiled=True,
+    gpu=True,
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,

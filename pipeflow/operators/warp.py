@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import (
     DTYPE,
+    FORMER_DTYPE,
     Arg,
     Args,
     Floats,
@@ -70,6 +72,7 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
     return extents
 
 
+@lru_cache(maxsize=64)
 def border(fill_value: float | None, dtype: np.dtype) -> float | None:
     """The value outside the image, as a pixel of the image."""
     if fill_value is None or dtype.kind not in "iu":
@@ -85,6 +88,7 @@ def border(fill_value: float | None, dtype: np.dtype) -> float | None:
     sequences=True,
     frames_share="size",
     gpu=True,
+    former=FORMER_DTYPE,
     examples=["fn.rotate(image, angle=30.0)"],
 )
 def rotate(
@@ -108,7 +112,7 @@ def rotate(
         out = out((*extents, image.shape[-1]), args.dtype or image.dtype)
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
-    matrix = rotation(image.shape, extents, angle, axis)
+    matrix = _rotation(image.shape, tuple(extents), angle, axis)
     return kernels.warp.warp(image, matrix, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
 
 
@@ -121,6 +125,9 @@ def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: A
         turn = turned(axis or (), angle).T
     centre = np.array(shape[:-1][::-1]) / 2
     return np.column_stack([turn, centre - turn @ (np.array(extents[::-1]) / 2)])
+
+
+_rotation = lru_cache(maxsize=1024)(rotation)
 
 
 def rotated_extents(extents: Sequence[int], angle: float, axis: Any, size: Any, keep_size: bool) -> list[int]:
@@ -162,6 +169,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     layouts="HWC FHWC DHWC FDHWC",
     sequences=True,
     gpu=True,
+    former=FORMER_DTYPE,
     examples=[
         "fn.warp_affine(image, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0))",
         "fn.warp_affine(image, matrix, size=(30, 30))",

@@ -1,11 +1,11 @@
 """Weather: weather.rain, weather.snow, weather.fog."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import Arg, Floats, Out, Sample, default, operator
+from pipeflow.declare import Arg, Args, Floats, Out, Sample, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, three_channels
 from pipeflow.operators.shading import height_and_width, plasma
@@ -18,6 +18,7 @@ the same.
 @operator(
     "weather.rain",
     compiled=True,
+    gpu=True,
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,
@@ -34,32 +35,52 @@ def rain(
     angle: Arg[float] = default(10.0, "angle of the rain in degrees: above 0 it falls to the right"),
     color: Arg[Floats] = default((200.0,), "colour of the drops, one number or one a channel, of 255 also for floats"),
     opacity: Arg[float] = default(0.6, "share of the drop's colour in its pixels, from 0 to 1"),
+    args: Args,
     key: Any,
     out: Out,
 ) -> Sample:
     """Draws drops of rain: straight strokes at random places, mixed into the image."""
-    height, across = height_and_width(image)
-    channels = image.shape[2]
-    if not 0 <= density <= 1:
-        raise ValueError(f"density must be from 0 to 1, got {density}")
-    if length < 1 or width < 1:
-        raise ValueError(f"length and width must be at least 1, got {length} and {width}")
-    if not 0 <= opacity <= 1:
-        raise ValueError(f"opacity must be from 0 to 1, got {opacity}")
-    if not -80 <= angle <= 80:
-        raise ValueError(f"angle must be from -80 to 80, got {angle}")
-    if len(color) not in (1, channels):
-        raise ValueError(f"color must be one number or {channels}, one a channel, got {len(color)}")
-    drops = np.resize(np.array(color) * (full_range(image.dtype) / 255), channels)
-    lean = math.tan(math.radians(angle))
-    area = (height + length) * (across + abs(lean) * length)  # drops begin above the image and at its sides too
-    strokes = round(density * area), length, width, lean
-    return kernels.weather.rain(image, key.value, strokes, drops, opacity, out)
+    del density, length, width, angle, color
+    height_and_width(image)
+    strokes = strokes_of(image.shape, image.dtype, args)
+    return kernels.weather.rain(image, key.value, strokes[:4], strokes.color, opacity, out)
+
+
+class Strokes(NamedTuple):
+    """The drops of an image."""
+
+    number: int
+    length: int
+    width: int
+    lean: float  # pixels to the right for each row
+    color: np.ndarray  # of each channel
+
+
+def strokes_of(shape: tuple[int, ...], dtype: np.dtype, args: Any) -> Strokes:
+    """The drops on an image of this shape and type."""
+    height, across, channels = shape
+    if not 0 <= args.density <= 1:
+        raise ValueError(f"density must be from 0 to 1, got {args.density}")
+    if args.length < 1 or args.width < 1:
+        raise ValueError(f"length and width must be at least 1, got {args.length} and {args.width}")
+    if not 0 <= args.opacity <= 1:
+        raise ValueError(f"opacity must be from 0 to 1, got {args.opacity}")
+    if not -80 <= args.angle <= 80:
+        raise ValueError(f"angle must be from -80 to 80, got {args.angle}")
+    if len(args.color) not in (1, channels):
+        raise ValueError(f"color must be one number or {channels}, one a channel, got {len(args.color)}")
+    drops = np.resize(np.array(args.color) * (full_range(dtype) / 255), channels)
+    lean = math.tan(math.radians(args.angle))
+    area = (height + args.length) * (
+        across + abs(lean) * args.length
+    )  # drops begin above the image and at its sides too
+    return Strokes(round(args.density * area), args.length, args.width, lean, drops)
 
 
 @operator(
     "weather.snow",
     compiled=True,
+    gpu=True,
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,
@@ -72,22 +93,36 @@ def snow(
     *,
     point: Arg[float] = default(0.5, "lightness below which pixels are covered with snow, from 0 to 1"),
     brightness: Arg[float] = default(2.5, "factor of the lightness there"),
+    args: Args,
     out: Out,
 ) -> Sample:
     """Covers dark pixels with snow: pixels with a lightness below ``point`` become lighter; hue and saturation do not
     change (HLS).
     """
     three_channels(image.shape, "weather.snow")
-    if not 0 <= point <= 1:
-        raise ValueError(f"point must be from 0 to 1, got {point}")
-    if not brightness >= 0:
-        raise ValueError(f"brightness must not be negative, got {brightness}")
+    del point, brightness
+    return kernels.weather.relight(image, snow_lightness(args), out)
+
+
+def snow_lightness(args: Any) -> np.ndarray:
+    """The new lightness for each sum of a pixel's extremes."""
+    if not 0 <= args.point <= 1:
+        raise ValueError(f"point must be from 0 to 1, got {args.point}")
+    if not args.brightness >= 0:
+        raise ValueError(f"brightness must not be negative, got {args.brightness}")
     lightness = np.arange(511) / 2
-    lightness = np.where(lightness < 255 * point, np.minimum(lightness * brightness, 255), lightness)
-    return kernels.weather.relight(image, lightness, out)
+    return np.where(lightness < 255 * args.point, np.minimum(lightness * args.brightness, 255), lightness)
 
 
-@operator("weather.fog", compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8 float32")
+@operator(
+    "weather.fog",
+    compiled=True,
+    gpu=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+)
 def fog(
     image: Sample,
     /,
@@ -95,14 +130,21 @@ def fog(
     density: Arg[float] = default(0.6, "share of white at the thickest points of the fog, from 0 to 1"),
     variation: Arg[float] = default(0.5, "reduction at the thinnest points of the fog, from 0 to 1"),
     roughness: Arg[float] = default(0.4, "strength of small details, from 0 to 1"),
+    args: Args,
     key: Any,
     out: Out,
 ) -> Sample:
     """Mixes the image with white, by a random cloud."""
-    for name, value in (("density", density), ("variation", variation)):
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} must be from 0 to 1, got {value}")
+    check_fog(args)
     pattern = plasma(image, roughness, key)
     pattern *= np.float32(variation)
     pattern += np.float32(1 - variation)
     return kernels.shading.shade(image, pattern, -density, density * full_range(image.dtype), out)
+
+
+def check_fog(args: Any) -> None:
+    """Raises for shares that are none."""
+    for name in ("density", "variation"):
+        value = getattr(args, name)
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {value}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Arg, Floats, Ints, Layout, SpecColumn, parameters, require
+from pipeflow.declare import Arg, Floats, Ints, KernelCalls, Layout, SpecColumn, parameters, require
 from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 
@@ -355,7 +355,7 @@ def cut(
 
     With a type the result is converted to it, and the fill values to this type only.
     """
-    window = place_cut(data.shape, axes, anchors, sizes, policy)
+    window = _place_cut(data.shape, tuple(axes), tuple(anchors), tuple(sizes), policy)
     part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]
     if dtype is not None:
         part = kernels.casting.as_type(part, dtype)
@@ -363,14 +363,31 @@ def cut(
         return part
     out = np.empty(window.shape, part.dtype)
     values = fill_table(fill_values, part.dtype, data.shape, channel)
+    if dtype in (None, data.dtype) and part.size:
+        byte = byte_around(values, data.shape, window.extents)
+        if byte is not None:
+            return kernels.moving.framed(data, window.low, window.extents, window.offset, byte, out)
     inside = tuple([np.s_[begin : begin + size] for begin, size in zip(window.offset, window.extents)])
-    if values.size > 1:
-        out[...] = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
+    if values.size > 1 or not part.size:  # what is after the end of the data has no part in it
+        out[...] = values.reshape([-1 if axis == channel and values.size > 1 else 1 for axis in range(data.ndim)])
     else:
         fill_around(out, inside, values[0])
     if part.size:
         out[inside] = part
     return out
+
+
+_place_cut = lru_cache(maxsize=1024)(place_cut)
+
+
+def byte_around(values: np.ndarray, shape: Sequence[int], extents: Sequence[int]) -> int | None:
+    """The byte that fills everything outside of a part of images of this shape; None if it is not one, or not around
+    the first two axes only.
+    """
+    if values.size != 1 or len(shape) < 2 or list(extents[2:]) != list(shape[2:]):
+        return None
+    found = values.tobytes()
+    return found[0] if len(set(found)) == 1 else None
 
 
 def fill_around(out: np.ndarray, inside: tuple[Any, ...], value: Any) -> None:
@@ -380,3 +397,10 @@ def fill_around(out: np.ndarray, inside: tuple[Any, ...], value: Any) -> None:
             out[(*inside[:axis], np.s_[: window.start])] = value
         if window.stop < out.shape[axis]:
             out[(*inside[:axis], np.s_[window.stop :])] = value
+
+
+def random_window_calls(calls: KernelCalls, args: Any, height: Any, width: Any) -> Sequence[Any]:
+    """The random window of a sample, for programs of kernel calls."""
+    bounds = *args.random_area, *args.random_aspect_ratio
+    options = *map(float, bounds), *map(math.log, args.random_aspect_ratio), args.num_attempts
+    return calls.read(kernels.random_windows.random_window, calls.key, height, width, *options)

@@ -133,7 +133,7 @@ class BaseIterator(Generic[Batch]):
         """The return value of ``next`` for these batches, with the number of samples of each that belong to the epoch."""
         batches = []
         for item, rows in zip(delivered, counts):
-            if rows:
+            if rows or not item.size:  # else none of its samples belongs to the epoch
                 values = [self.convert(part(batch, rows), name) for name, batch in zip(self.output_map, item.outputs)]
                 if self._mask:
                     valid = np.ones(rows, bool) if item.padding is None else ~item.padding[:rows]

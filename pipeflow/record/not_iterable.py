@@ -33,7 +33,7 @@ class _Refusals:
 
 class _OneValue(type):
     @property
-    def __mro__(cls) -> tuple[type, ...]:  # type: ignore[override]
+    def __mro__(cls) -> tuple[type, ...]:
         return tuple(base for base in type.mro(cls) if base is not _Refusals)
 
 

@@ -61,7 +61,7 @@ def page(report: Report) -> str:
         f"{count_of(len(run.laps), 'batch', 'batches')}</p>",
         f'<div class="figures">{"".join(f"<div><strong>{a}</strong>{b}</div>" for a, b in figures(report))}</div>',
         _section("What to try", _advice(report.advice)),
-        _section("Beside an earlier run", _beside(report)),
+        _section("Compared with an earlier run", _beside(report)),
         _section("Steps", _steps(run)),
         _section("Threads and memory", _charts(report)),
         _section(f"Timeline of {BATCHES} batches", timeline(traced(pipe))),
@@ -102,7 +102,7 @@ def _section(head: str, text: str) -> str:
 
 def _advice(advice: Sequence[Advice]) -> str:
     if not advice:
-        return "<p>Nothing stands out. More threads: <code>--compare threads=1,2,4</code></p>"
+        return "<p>There is no advice. Try more threads: <code>--compare threads=1,2,4</code></p>"
     ranked = sorted(advice, key=lambda item: -(item.gain or 0))
     gains = [f" <b>up to {item.gain:.1f} times</b>" if item.gain else "" for item in ranked]
     return "<ol>" + "".join(f"<li>{escape(str(item))}{gain}</li>" for item, gain in zip(ranked, gains)) + "</ol>"

@@ -232,7 +232,7 @@ class TensorListCPU(Metadata):
     def from_dlpack_list(
         objects: Sequence[Any], layout: str | None = None, contiguous: bool = False
     ) -> "TensorListCPU":
-        """A batch from DLPack objects (or capsules), without a copy unless ``contiguous`` asks for one block."""
+        """A batch from DLPack objects (or capsules), without a copy unless ``contiguous`` needs one block."""
         batch = TensorListCPU(list(objects), layout)
         if contiguous:
             batch.as_array()

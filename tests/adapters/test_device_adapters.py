@@ -78,6 +78,20 @@ def test_ragged_batches_in_torch(device, kind):
         assert torch.equal(made.to_dense() if kind == "coo" else made, padded)
 
 
+def test_torch_waits_once_for_the_samples_of_a_batch(device):
+    """Not for each of them: a wait takes as long as the work on many samples."""
+    from pipeflow.plugin import pytorch
+
+    device.eager = True
+    waits = []
+    wait = device.wait
+    device.wait = lambda stream, event: waits.append(stream) or wait(stream, event)
+    iterator = pytorch.DALIRaggedIterator(pipeline(), ["data", "label"], output_types=["list", "dense"])
+    count = sum(len(batch[0]["data"]) for batch in iterator)
+    assert count == 4 * len(IMAGES)
+    assert waits.count(device.legacy) == len(IMAGES)
+
+
 def test_feeding_a_tensor(device):
     """feed_ndarray copies on the device; shapes and types must fit."""
     import torch

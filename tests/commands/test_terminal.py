@@ -12,6 +12,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from helpers import LONG
 
 from pipeflow.commands import every_verb
 
@@ -70,7 +71,7 @@ def in_terminal(folder, *words, **environment):
             break
         seen += part
     os.close(here)
-    return seen.decode(), child.wait(60)
+    return seen.decode(), child.wait(LONG)
 
 
 def plain(text):
@@ -118,7 +119,9 @@ def test_what_is_piped_is_json_and_nothing_else(folder):
     """--json is one object with its schema; what the user's file prints goes elsewhere."""
     command = [sys.executable, "-m", "pipeflow", "inspect", "train.py:pipe", "--sample", "6", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LONG, check=True
+    )
     found = json.loads(done.stdout)
     assert (found["schema"], found["verb"], found["status"], found["sample"]) == (1, "inspect", 0, 6)
     by_step = {step["step"]: step for step in found["steps"]}

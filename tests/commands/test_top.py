@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import commands, fn, pipeline_def
 from pipeflow.commands.verbs import top
@@ -29,6 +30,7 @@ def folder(monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", made)
     monkeypatch.setattr(environment, "_servers", {})
     monkeypatch.setattr(attaching, "ended", lambda: None)
+    monkeypatch.setattr(attaching, "PATIENCE", LONG)
     yield made
     for server in environment._servers.values():
         server.close()

@@ -231,7 +231,7 @@ def test_two_runs_stand_side_by_side(folder, capsys):
         said(capsys, "bench", "train.py:pipe", "-n", "3", "--report", name, "--against", earlier)
         text = (folder / name).read_text()
         assert f"<th class='n'>{earlier}</th>" in text
-        assert "brighter" in text.partition("Beside an earlier run")[2].partition("<h2>")[0]
+        assert "brighter" in text.partition("Compared with an earlier run")[2].partition("<h2>")[0]
     (before,) = re.findall(r"samples a second</td><td class='n'>([\d.e+]+)<", (folder / "new.html").read_text())
     assert float(before) == pytest.approx(old["samples_per_second"], rel=1e-3)
     (folder / "other.html").write_text("<p>a page</p>")

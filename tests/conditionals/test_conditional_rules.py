@@ -15,6 +15,7 @@ import traceback
 import numpy as np
 import pytest
 from conditional_harness import NUMBERS, B, agree, batch, data, operators, pipeline, pyfn, single, unknown
+from helpers import LONG
 
 from pipeflow import autograph_guard as guard
 from pipeflow import fn, pipeline_def, types
@@ -1767,7 +1768,7 @@ def test_repl_sources():
     for line, expected in ((entry, "[0, 10, 2, 3]"), ("", "its source is not available")):
         command = [sys.executable, "-"]
         result = subprocess.run(
-            command, input=program.format(line), capture_output=True, text=True, timeout=50, check=False
+            command, input=program.format(line), capture_output=True, text=True, timeout=LONG, check=False
         )
         assert expected in result.stdout, result.stdout + result.stderr
 

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import InvalidState
@@ -135,9 +136,9 @@ def test_closing_lets_go_of_a_caller():
 
     thread = threading.Thread(target=take)
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(LONG)
     executor.close()
-    thread.join(30)
+    thread.join(LONG)
     assert not thread.is_alive()
     assert isinstance(found[0], InvalidState) or "no data was fed" in str(found[0])
 
@@ -183,7 +184,7 @@ def test_a_thread_that_outlives_the_main_thread(processes):
         threading.Thread(target=work).start()
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=LONG, check=False
     )
     assert "cannot join thread before it is started" not in done.stderr
     assert done.stderr.count("Traceback (most recent call last)") <= 1

@@ -94,7 +94,7 @@ def test_a_refused_value_is_explained(declared):
     with pytest.raises(TypeError, match="'extent': must be a number or a list of numbers") as caught:
         declared(IMAGE, extent="wide", gain=1, preserve=7)
     assert "extent is: extent of the window" in caught.value.__notes__
-    assert any("preserve is: keep the node" in note for note in caught.value.__notes__)
+    assert any("preserve is: run the operator even" in note for note in caught.value.__notes__)
     with pytest.raises(TypeError, match=r"'extent' is required \(.*\): extent of the window"):
         declared(IMAGE, gain=1)
 
@@ -152,6 +152,38 @@ def test_a_number_that_a_body_returns_is_an_array():
     """As is one of a subclass of arrays."""
     made = Bound(find("_mean_as_a_number"), {}, 1)([np.arange(4.0)], [""], {}, None, None, "")
     assert [(type(x), x.dtype, x.item()) for x in made] == [(np.ndarray, np.float32, 1.5)]
+
+
+@operator("_of_a_size_in_the_data", hidden=True)
+def of_a_size_in_the_data(data: Sample, /, *, count: int = default(1, "number of outputs"), out) -> Sample:
+    """Returns as many values as the data says, in each output."""
+    makers = out if isinstance(out, tuple) else (out,)
+    made = [make((int(data[0]) + place,), np.dtype(np.int16)) for place, make in enumerate(makers)]
+    for place, result in enumerate(made):
+        result[...] = place
+    return tuple(made) if isinstance(out, tuple) else made[0]
+
+
+@of_a_size_in_the_data.infer
+def _(_specs, args):
+    unknown = Spec((None,), np.dtype(np.int16), "")
+    return unknown if args.count == 1 else [unknown] * args.count
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_body_takes_memory_for_results_whose_size_only_it_knows(count):
+    """Of one output by a function, of several by a function for each, in the memory that is given."""
+    places = {}
+
+    def allocate(output, shape, dtype):
+        places[output] = np.empty(shape, dtype)
+        return places[output]
+
+    call = Bound(find("_of_a_size_in_the_data"), {"count": count}, count)
+    for size in (3, 5):
+        made = call([np.array([size])], [""], {}, None, allocate, "")
+        assert [x is places[place] for place, x in enumerate(made)] == [True] * count
+        assert [x.tolist() for x in made] == [[place] * (size + place) for place in range(count)]
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, None), ("", ""), ("HWC", None)])

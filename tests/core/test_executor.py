@@ -59,7 +59,7 @@ def test_threads_take_work_of_later_batches():
 
     def function(x):
         if x == 0:
-            assert gate.wait(20)
+            assert gate.wait(LONG)
         else:
             done.append(int(x))
             if len(done) >= 7:  # three of batch 0 and all of batch 1
@@ -372,7 +372,7 @@ def test_sigterm_ends_a_busy_program():
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == -signal.SIGTERM
+    assert process.wait(LONG) == -signal.SIGTERM
     process.stdout.close()
 
 

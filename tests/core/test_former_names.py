@@ -21,6 +21,17 @@ def test_every_former_operator_has_its_present_one(former):
     assert FORMER_NAMES[former] in registry
 
 
+@pytest.mark.parametrize("op", [op for op in registry.values() if op.former], ids=lambda op: op.name)
+def test_former_arguments_belong_to_the_declaration(op):
+    """An operator says itself which of its arguments had another name, and still accepts that."""
+    for former, present in op.former.items():
+        assert present in op.arguments
+        assert former not in op.arguments
+    assert {"crop", "crop_mirror_normalize", "lookup_table", "rotate", "slice", "warp_affine"} <= {
+        one.name for one in registry.values() if one.former == {"output_dtype": "dtype"}
+    }
+
+
 def test_former_operators_do_the_same_and_warn_at_the_callers_line():
     """The result is that of today's operator; the warning names it and points into this file."""
     text = "fn.fast_resize_crop_mirror is a former name: write fn.resize_crop_mirror"

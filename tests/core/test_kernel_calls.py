@@ -10,7 +10,8 @@ import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Number, registry
 from pipeflow.errors import BadData
-from pipeflow.executor.runners import chain
+from pipeflow.executor.clocks import Clock
+from pipeflow.executor.runners import chain, program
 from pipeflow.kernels.cpu import audio_headers, audio_wav, kernel_calls
 
 RNG = np.random.default_rng(3)
@@ -139,7 +140,10 @@ CASES = {
 
 def test_every_operator_with_calls_is_here():
     """The table of cases has each operator that declares its work as calls of kernels; test_image_programs.py has images."""
-    images = {"decoders.image", "decoders.image_random_crop"}
+    images = {
+        "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "resize", "experimental.resize",
+        "random_resized_crop", "crop_mirror_normalize",
+    }  # fmt: skip
     assert set(CASES) | images == {op.name for op in registry.values() if op.calls_hook is not None}
 
 
@@ -186,7 +190,7 @@ def test_memory_grows_with_the_samples(monkeypatch, ran):
     samples = [file(np.resize(MONO, size)) for size in (50, 200_000, 60, 400_000, 70)]
     assert_equal(through(log_mel, samples), log_mel, samples)
     assert ran.done == 5
-    monkeypatch.setattr(chain, "LARGEST", 1 << 20)
+    monkeypatch.setattr(program, "LARGEST", 1 << 20)
     assert_equal(through(log_mel, samples), log_mel, samples)
     assert ran.done == 8
 
@@ -279,7 +283,13 @@ def test_steps_have_their_times():
     names = ["decoders.audio", "preemphasis_filter", "spectrogram", "mel_filter_bank", "to_decibels", "normalize"]
     seconds = [next(value["seconds"] for key, value in found.items() if key.startswith(name)) for name in names]
     assert all(value > 0 for value in seconds)
-    assert seconds[2] > seconds[1]  # a spectrogram takes far longer than a filter of two values
+
+
+def test_the_time_of_a_chain_is_divided_like_that_of_its_calls():
+    """Of eight seconds, four of them on a processor, the calls of the second step took three quarters."""
+    laps = [Clock(), Clock()]
+    chain._count(laps, np.array([5, 15]), 8.0, 4.0, 3)
+    assert [(lap.seconds, lap.busy, lap.calls) for lap in laps] == [(2.0, 1.0, 3), (6.0, 3.0, 3)]
 
 
 def test_headers_are_read_as_the_decoder_reads_them(mutants):

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import Pipeline, fn, ops, pipeline_def, types
 from pipeflow.declare.registration import find
@@ -588,7 +589,7 @@ def test_two_serial_functions_see_whole_batches_in_graph_order():
 
 def test_parallel_threads_run_side_by_side():
     """With parallel="threads" two samples are in the function at the same time."""
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=LONG)
 
     def function(x):
         meeting.wait()
@@ -783,7 +784,7 @@ def test_missing_function():
 @pytest.mark.parametrize("number", [-1, 257])
 def test_impossible_number_of_outputs(number):
     """num_outputs has limits."""
-    with pytest.raises(ValueError, match="num_outputs must lie between 0 and 256"):
+    with pytest.raises(ValueError, match="num_outputs must be between 0 and 256"):
         make(lambda: fn.python_function(function=lambda: 1, num_outputs=number))
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 from pipeflow.executor import journal as files
-from pipeflow.kernels.cpu import kernel_files
+from pipeflow.kernels import kept_code
 
 ROOT = Path(__file__).parents[2]
 resource = pytest.importorskip("resource", reason="the system has no limits to set")
@@ -41,7 +42,7 @@ def run(program, **environment):
         [sys.executable, "-B", "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment},
         check=False,
     )
@@ -157,7 +158,7 @@ def test_a_full_disk_costs_only_the_compilation(tmp_path, monkeypatch):
     def no_room(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    kept = kernel_files.KernelFiles(tmp_path, "kernel")
+    kept = kept_code.KernelFiles(tmp_path, "kernel")
     monkeypatch.setattr(os, "replace", no_room)
     kept.save("key", [1, 2])
     assert kept.load("key") is None

@@ -4,16 +4,19 @@ The clock is the test's own: a call is late when the test says so, however busy 
 """
 
 import contextlib
+import gc
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import Gate, in_time
+from helpers import LONG, Gate, in_time
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import FunctionTimeout
+from pipeflow.executor import watch
 
 WAYS = ["serial", "threads"]
 every_way = pytest.mark.parametrize("parallel", WAYS)
@@ -166,6 +169,24 @@ def test_an_epoch_may_be_left_while_a_call_hangs(parallel, gate, clock):
     assert values(pipe) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("collecting", [True, False])
+def test_no_garbage_is_collected_while_the_frames_of_threads_are_read(monkeypatch, collecting):
+    """Python 3.11 may stop for ever otherwise. Afterwards it is as before, also after an error."""
+    seen, frames = [], sys._current_frames
+    monkeypatch.setattr(sys, "_current_frames", lambda: seen.append(gc.isenabled()) or frames())
+    before = gc.isenabled()
+    try:
+        (gc.enable if collecting else gc.disable)()
+        assert watch.frame_of(threading.get_ident()) is not None
+        monkeypatch.setattr(sys, "_current_frames", None)
+        with pytest.raises(TypeError):
+            watch.frame_of(1)
+        assert gc.isenabled() is collecting
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False]
+
+
 def test_closing_lets_go_of_a_thread_that_waits_for_data(monkeypatch):
     """With blocking=True a thread of the pipeline waits in the source; close() wakes it, and no thread is left."""
     before = set(threading.enumerate())
@@ -191,7 +212,7 @@ def test_closing_lets_go_of_a_thread_that_waits_for_data(monkeypatch):
 
     runner = threading.Thread(target=run, daemon=True)
     runner.start()
-    assert waiting.wait(50)
+    assert waiting.wait(LONG)
     threads = set(threading.enumerate()) - before - {runner}
     assert threads
     in_time(pipe._built().close)

@@ -13,10 +13,12 @@ from decoders.jpeg_files import SAMPLINGS, encoded, photograph
 from decoders.jpeg_fuzzing import corpus, window_of
 from decoders.pictures import exif
 from decoders.test_fuzz import mutant
+from helpers import LONG
 from PIL import Image
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.kernels.cpu import images, jpeg, jpeg_switch, kernel_files
+from pipeflow.kernels import kept_code
+from pipeflow.kernels.cpu import images, jpeg, jpeg_switch
 
 pytestmark = pytest.mark.timeout(600)  # the first test compiles the decoder
 
@@ -268,7 +270,7 @@ def test_without_a_folder_nothing_is_compiled(cold, monkeypatch, caplog):
 def test_the_compiling_process_compiles(loaded):
     """It ends well, which takes no time where the decoder is there already."""
     process = jpeg_switch.compile_elsewhere("jpeg")
-    assert process.wait(50) == 0
+    assert process.wait(LONG) == 0
     process.stdin.close()
 
 
@@ -281,7 +283,7 @@ def test_the_compiling_process_ends_with_its_parent(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, env=environment)
     assert process.poll() is None
     process.stdin.close()
-    assert process.wait(50) == 1
+    assert process.wait(LONG) == 1
 
 
 def test_a_kernel_is_kept_under_the_name_that_is_looked_for(loaded, monkeypatch, tmp_path):
@@ -289,7 +291,7 @@ def test_a_kernel_is_kept_under_the_name_that_is_looked_for(loaded, monkeypatch,
     assert jpeg.kept()
     monkeypatch.setattr(jpeg.decode_image, "overloads", {})
     assert jpeg.kept()
-    monkeypatch.setattr(kernel_files.KernelFiles, "path", lambda _self, key: tmp_path / "absent")
+    monkeypatch.setattr(kept_code.KernelFiles, "path", lambda _self, key: tmp_path / "absent")
     assert not jpeg.kept()
 
 

@@ -1,8 +1,14 @@
 """python_function(jit="auto"): compiled in the background, compared, used only if it agrees; the results never change."""
 
 import bisect
+import hashlib
 import logging
 import operator
+import struct
+import time
+import zlib
+from hashlib import blake2b, sha256
+from time import sleep
 
 import cv2
 import numpy as np
@@ -661,6 +667,9 @@ def reads_a_file(x):
         (writes_a_global, "store global FACTOR"),
         (draws_globally, "numpy.random"),
         (reads_a_file, "numpy.load"),
+        (lambda x: hashlib.file_digest(x, "md5"), "hashlib.file_digest"),
+        (lambda x: time.time() + x, "it uses time"),
+        (lambda x: HASH.update(x) or x, "it uses HASH"),
         (lambda x: x.tofile("x"), "it uses tofile"),
         (lambda x: setattr(x, "y", 1), "it uses setattr"),
         (lambda x: KEEPER(x), "KEEPER, a Keeper"),
@@ -683,6 +692,7 @@ def test_objects_outside_that_may_be_changed_keep_the_order():
         assert not state_of(function).reason
 
 
+HASH = hashlib.sha256()
 BUFFER = np.zeros(3)
 FIXED = np.arange(3.0)
 FIXED.flags.writeable = False
@@ -732,6 +742,11 @@ def test_a_call_that_may_write_to_an_array_outside_keeps_the_order(function):
         lambda x: np.array(BUFFER, np.float32) + np.float32(x),
         lambda x: np.add(x, 1, FIXED),  # NumPy refuses to write to it
         lambda x: np.add(x, 1, x),
+        lambda x: np.frombuffer(hashlib.sha256(x.tobytes()).digest(), np.uint8),
+        lambda x: np.frombuffer(sha256(x.tobytes()).digest() + blake2b(x).digest(), np.uint8),
+        lambda x: zlib.crc32(x.tobytes()) + len(struct.pack("<d", x[0])) + x,
+        lambda x: time.sleep(0) or x,
+        lambda x: sleep(0) or x,
     ],
 )
 def test_calls_that_cannot_write_to_an_array_outside_may_run_in_any_order(function):

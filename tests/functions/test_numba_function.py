@@ -8,6 +8,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def, types
 
@@ -310,7 +311,7 @@ def test_compiled_code_is_kept_on_disk(tmp_path):
     environment = {"PYTHONPATH": str(ROOT), "PIPEFLOW_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
     counts = [
         subprocess.run(
-            [sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True, timeout=50
+            [sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True, timeout=LONG
         ).stdout.split()
         for _ in range(2)
     ]

@@ -14,6 +14,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import Pipeline, Spec, fn, pipeline_def
 from pipeflow.saving import functions
@@ -58,7 +59,7 @@ def test_by_import_path_into_a_fresh_process(tmp_path, monkeypatch):
     )
     environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-c", program]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONG, check=False)
     expected = [np.array(x).tolist() for batch in pipe.run() for x in batch.samples()]
     assert result.stdout.strip() == str(expected), result.stderr
 

@@ -4,12 +4,12 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import Spec, fn, pipeline_def, types
 from pipeflow.errors import FunctionTimeout
 
 DATA = [np.full(2, value, np.float32) for value in range(4)]
-PATIENCE = 20  # seconds after which a function that has met no other fails
 
 
 def run(definition, batches=2, batch_size=4, num_threads=2, **arguments):
@@ -39,7 +39,7 @@ def test_a_function_waits_for_another_strand_only_with_those_it_meets():
 
 def meeting(count):
     """A function that returns when ``count`` calls are there, and adds ``amount``."""
-    barrier = threading.Barrier(count, timeout=PATIENCE)
+    barrier = threading.Barrier(count, timeout=LONG)
 
     def meet(amount):
         def add(x):
@@ -129,7 +129,7 @@ def test_one_waits_for_the_other(first):
     events = [threading.Event() for _ in DATA]
 
     def wait(x):
-        assert events[int(x[0])].wait(PATIENCE)
+        assert events[int(x[0])].wait(LONG)
         return x
 
     def tell(x):
@@ -226,12 +226,12 @@ def test_a_failure_in_one_of_them(rule, one, two, num_threads):
 
 def test_the_first_failure_is_reported():
     """Of two functions that both fail for a sample the error is that of the first in the graph, whichever comes first."""
-    barrier = threading.Barrier(2, timeout=PATIENCE)
+    barrier = threading.Barrier(2, timeout=LONG)
     second_failed = threading.Event()
 
     def first(x):
         barrier.wait()
-        assert second_failed.wait(PATIENCE)
+        assert second_failed.wait(LONG)
         raise ValueError("first")
 
     def second(x):
@@ -251,7 +251,7 @@ def test_a_pipeline_closes_while_functions_meet(gate):
     """A function that has begun meets the other one although the pipeline is being closed, and no thread is left."""
     begun = threading.Event()
     met = []
-    barrier = threading.Barrier(2, timeout=PATIENCE)
+    barrier = threading.Barrier(2, timeout=LONG)
 
     def slow(x):
         begun.set()
@@ -273,7 +273,7 @@ def test_a_pipeline_closes_while_functions_meet(gate):
     pipe = definition()
     pipe.build()
     pipe.schedule_run()
-    assert begun.wait(PATIENCE)
+    assert begun.wait(LONG)
     gate.open()
     pipe._executor.close()
     assert met.count(1) == met.count(2)

@@ -398,8 +398,8 @@ class TestDifferentiable:
         [
             ({"framework": "jax"}, "needs torch, whose tensors keep their history; those of jax do not"),
             ({"framework": "numpy"}, "those of numpy do not"),
-            ({"parallel": "processes"}, "it goes without parallel='processes'"),
-            ({"timeout": 1.0}, "it goes without timeout=1.0"),
+            ({"parallel": "processes"}, "it cannot be combined with parallel='processes'"),
+            ({"timeout": 1.0}, "it cannot be combined with timeout=1.0"),
         ],
     )
     def test_arguments_that_do_not_go_together(self, arguments, text):
@@ -421,7 +421,5 @@ class TestDifferentiable:
             x = fn.external_source(lambda: [np.float32(1)] * 2)
             return fn.py_function(halve, [x], np.float32, differentiable=True)
 
-        with pytest.raises(
-            ValueError, match=r'fn.py_function \(py_function_0\) of halve .* goes with on_error="raise" only'
-        ):
+        with pytest.raises(ValueError, match=r'fn.py_function \(py_function_0\) of halve .* needs on_error="raise"'):
             pipeline_def(define, batch_size=2, num_threads=1, **settings)().build()

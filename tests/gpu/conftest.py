@@ -8,8 +8,8 @@ import pytest
 
 from pipeflow import backends
 from pipeflow.backends import cuda_programs
-from pipeflow.kernels import cpu as cpu_kernels
 from pipeflow.kernels import gpu as kernels
+from pipeflow.kernels import kept_code
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def device(monkeypatch):
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """Two GPUs of CuPy's interface, and an empty folder for compiled kernels."""
-    monkeypatch.setattr(cpu_kernels.kernel_files, "folder_for", lambda _name: tmp_path)
+    monkeypatch.setattr(kept_code, "folder_for", lambda _name: tmp_path)
     cupy = pretend_cupy.PretendCupy(launcher=fake_device.by_numpy)
     with pretend_cupy.installed(monkeypatch, backends.gpu, cuda_programs, kernels, cupy):
         yield cupy

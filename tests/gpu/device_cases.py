@@ -23,6 +23,8 @@ EXAMPLES = [
 ]
 NAMES = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 BATCHES = 3
+# For a function that numba-cuda compiles: of fewer than 128 blocks Numba warns, and warnings are errors here.
+NUMBA_GRID = {"blocks": [16, 16], "threads_per_block": [16, 16]}
 
 
 def call_of(text):

@@ -53,7 +53,7 @@ def test_batches_of_one_shape(monkeypatch, seed):
 
 def test_without_the_argument_nothing_is_captured(device):
     """Graphs are off by default."""
-    pipe = build(twice, cuda_graph=False)
+    pipe = pipeline_def(twice, batch_size=3, num_threads=2, device_id=0, seed=1)()
     check(pipe, IMAGES)
     assert "replay" not in device.counts
 

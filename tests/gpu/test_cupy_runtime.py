@@ -3,6 +3,8 @@
 import contextlib
 import gc
 import os
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ import numpy as np
 import pretend_cupy
 import pytest
 from fake_device import mirror
+from helpers import LONG
 
 from pipeflow import backends, fn, pipeline_def, types
 from pipeflow.backends import cuda_programs
@@ -281,3 +284,12 @@ def test_page_locked_memory_of_a_context_that_is_gone_is_not_freed():
     context.alive = False
     del kept[0]
     assert freed == [4096]
+
+
+def test_kept_programs_are_read_without_numba():
+    """A program that is kept is launched soon: Numba takes a fifth of a second to load, and only the CPU's kernels need it."""
+    code = (
+        "import sys; from pipeflow.backends import cuda_programs; from pipeflow.kernels import kept_code; "
+        "kept_code.KernelFiles(kept_code.folder_for('cuda-kernels'), 'x').load('y'); assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LONG)

@@ -179,6 +179,26 @@ def test_data_that_is_handed_over_at_once_waits_for_the_default_stream(device, l
         np.testing.assert_array_equal(one, image)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_arrays_of_files(device, tmp_path, given):
+    """fn.readers.numpy reads for the device, whole files or a region of each that the pipeline draws."""
+    for number, image in enumerate(IMAGES):
+        np.save(tmp_path / f"{number}.npy", image)
+
+    def define():
+        start = fn.external_source(lambda: [np.array([k % 2, 1]) for k in range(3)])
+        region = {"roi_start": start, "roi_shape": (1, 2), "roi_axes": (0, 1)} if given else {}
+        return mirror(fn.reshape(fn.readers.numpy(device="gpu", file_root=str(tmp_path), **region), layout="HWC"))
+
+    expected = [x[k % 2 : k % 2 + 1, 1:3] if given else x for k, x in enumerate(IMAGES)]
+    pipe = build(define=define)
+    for _ in range(2):
+        same(pipe.run()[0], [x[:, ::-1] for x in expected])
+    with pytest.warns(UserWarning, match=r"this runs on the CPU"):
+        (batch,) = pipeline_def(define, batch_size=3, num_threads=1, device_id=None)().run()
+    assert batch.shape() == [x.shape for x in expected]
+
+
 def test_types_and_layouts_are_checked(device, lend):
     """As of data on the CPU."""
     made = [lend(x) for x in IMAGES]

@@ -4,10 +4,13 @@ import contextlib
 import dataclasses
 import threading
 
+import device_cases
 import fake_device
 import numpy as np
 import pytest
 from fake_device import mirror
+from numba.core.errors import NumbaPerformanceWarning
+from numba.cuda import dispatcher
 
 from pipeflow import Spec, declare, fn, pipeline_def, types
 from pipeflow.errors import WrongResult, WrongShape
@@ -285,6 +288,14 @@ def test_what_cannot_run_on_a_gpu(device):
         run(lambda: fn.numba_function(source(), run_fn=abs, batch_processing=True, **kinds, **grid))
     with pytest.raises(ModuleNotFoundError, match=r"numba-cuda is needed .* pip install"):
         run(lambda: fn.numba_function(source(), run_fn=abs, **kinds, **grid))
+
+
+def test_numba_does_not_warn_of_the_grid_of_the_tests():
+    """Numba warns of small grids when one is launched, and on a GPU a warning would be the failure of that test."""
+    blocks = (*device_cases.NUMBA_GRID["blocks"], 1)
+    dispatcher._LaunchConfiguration(None, blocks, (16, 16, 1), 0, 0)
+    with pytest.warns(NumbaPerformanceWarning, match="Grid size 64"):
+        dispatcher._LaunchConfiguration(None, (8, 8, 1), (16, 16, 1), 0, 0)
 
 
 def test_a_function_without_outputs_and_one_without_inputs(device):

@@ -15,6 +15,7 @@ WITHOUT_EXAMPLES = {
     "fn.numba_function",
     "fn.experimental.numba_function",
     "fn.external_source",
+    "fn.readers.numpy",
     "fn.permute_batch",
 }
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 
 import fake_device
 import pytest
@@ -112,6 +113,16 @@ def test_two_wheels_of_cupy(monkeypatch):
         assert "cupy-cuda12x and cupy-cuda13x are both installed and disturb each other" in gpu.why_not(0)
     finally:
         gpu._why_not.cache_clear()
+
+
+def test_the_wheels_that_are_installed(monkeypatch, tmp_path):
+    """They are found by their names, in any folder of imports; other distributions are not read."""
+    for folder, name in (("one", "cupy_cuda12x"), ("one", "cupy_helper"), ("two", "cupy_cuda13x")):
+        place = tmp_path / folder / f"{name}-14.0.0.dist-info"
+        place.mkdir(parents=True)
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 14.0.0\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "one"), str(tmp_path / "two")])
+    assert backends.gpu.installed_wheels() == ["cupy-cuda12x", "cupy-cuda13x"]
 
 
 def test_building_fails_with_the_reason(monkeypatch):

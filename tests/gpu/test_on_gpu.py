@@ -137,9 +137,8 @@ class TestFunctions:
                     y[i, j, c] = 2 * x[i, j, c]
 
         kinds = {"in_types": np.uint8, "ins_ndim": 3, "out_types": np.uint8, "outs_ndim": 3}
-        grid = {"blocks": [16, 16], "threads_per_block": [16, 16]}  # numba warns of fewer than 128 blocks
         same(
-            build(lambda: fn.numba_function(source(), run_fn=double, **kinds, **grid)).run()[0],
+            build(lambda: fn.numba_function(source(), run_fn=double, **kinds, **device_cases.NUMBA_GRID)).run()[0],
             [x * 2 for x in IMAGES[0]],
         )
 

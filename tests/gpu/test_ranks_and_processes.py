@@ -1,4 +1,4 @@
-"""Several GPUs and processes: the ranks of a job, two pipelines in one thread, and forked processes."""
+"""Several GPUs and processes: the ranks of a job, two pipelines in one thread, forked processes and worker processes."""
 
 import gc
 import os
@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from fake_device import mirror
+from loaded_modules import modules_of_the_gpu
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import InvalidState, NoGpu
@@ -112,3 +113,20 @@ def test_a_process_that_is_forked_after_the_first_batch(machine):
     assert f"CUDA was initialised in process {os.getpid()}" in new
     assert "start the process by spawn or forkserver" in new
     assert seen(pipe.run()[0]) == [2, 3]
+
+
+def test_worker_processes_of_a_pipeline_on_a_gpu(machine):
+    """They are started after CUDA was used, work on the CPU, and load nothing of the GPU; their results go to its GPU alone."""
+    pipeline_def(lambda: mirror(fn.external_source(numbers, batch=False, layout="HWC").gpu()))(
+        batch_size=2, num_threads=1, device_id=1
+    ).run()
+
+    def define():
+        samples = fn.external_source(numbers, batch=False, layout="HWC")
+        worked = fn.python_function(samples, function=modules_of_the_gpu, parallel="processes", output_layouts="HWC")
+        return mirror(worked.gpu())
+
+    pipe = pipeline_def(define)(batch_size=2, num_threads=1, device_id=1, py_num_workers=1, py_start_method="spawn")
+    assert [seen(pipe.run()[0]) for _ in range(2)] == [[0, 1], [2, 3]]
+    assert machine.contexts == {1}
+    pipe._executor.close()

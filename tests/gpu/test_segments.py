@@ -8,6 +8,7 @@ from pipeflow import backends, fn, pipeline_def
 from pipeflow.declare import UNKNOWN, Out, Sample, Spec, operator
 from pipeflow.device.calls import row_type
 from pipeflow.errors import NoGpu
+from pipeflow.executor.device import work
 
 
 def batches(count=8, size=4, seed=0, extent=(3, 30)):
@@ -164,6 +165,27 @@ def test_pinned_memory_of_the_hinted_size_is_there_after_build(device):
     pipe = define()
     pipe.build()
     assert [len(page) >= 4 * hint for page in device.pages] == [True] * 4  # two batches in flight, and two at the user
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_batches_are_copied_to_page_locked_memory_by_several_threads(device, monkeypatch, threads):
+    """As many as the pipeline may use, each for a part of the samples; small batches by one."""
+    monkeypatch.setattr(work, "PART", 1000)
+    rng = np.random.default_rng(4)
+    images = [rng.integers(0, 255, (3 + number, 20, 3), np.uint8) for number in range(7)]
+    seen = []
+    copy_all = work.copy_all
+    monkeypatch.setattr(work, "copy_all", lambda pairs: seen.append(len(pairs)) or copy_all(pairs))
+    pipe = pipeline_def(
+        lambda: mirror(fn.external_source(lambda: images, layout="HWC").gpu()),
+        batch_size=7, num_threads=threads, device_id=0, exec_async=False, exec_pipelined=False,
+    )()  # fmt: skip
+    found = pipe.run()[0].as_cpu().samples()
+    for one, image in zip(found, images, strict=True):
+        np.testing.assert_array_equal(one, image[:, ::-1])
+    assert sum(seen) == 7
+    assert len(seen) == threads
+    assert max(seen) < 7 or threads == 1
 
 
 def test_a_batch_is_the_users_for_as_long_as_it_is_kept(device):

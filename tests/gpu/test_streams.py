@@ -10,6 +10,7 @@ from fake_device import mirror
 from pipeflow import fn, pipeline_def
 from pipeflow.device.memory import DevicePool
 from pipeflow.device.tensors import TensorListGPU
+from pipeflow.executor.device.device import Device
 from pipeflow.operators.on_gpu.tensor_functions import aligned_for_xla
 
 IMAGES = [[np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(10 * b + k) for k in range(2)] for b in range(10)]
@@ -80,6 +81,20 @@ def test_a_stream_that_is_destroyed_with_work_on_it(device):
     for found, images in zip(seen, IMAGES):
         np.testing.assert_array_equal(found, np.stack(images)[:, :, ::-1])
     assert pipe.executor_statistics()["gpu"]["allocations"] <= 10
+
+
+def test_values_that_replace_failed_samples_have_staging_memory_of_their_own(device, monkeypatch):
+    """The host writes it after the last copy from it, and it is never the target of a late copy to the CPU."""
+    monkeypatch.setattr(device.random, "random", lambda: 1.0)  # nothing runs that is not waited for
+    owner = Device(device, depth=2, batch_size=2)
+    values = [np.full(40_000, number, np.uint8) for number in (3, 5, 7)]
+    first = owner.put(values[0])
+    dropped = owner.download([first])  # by a batch that fails afterwards: the copy comes late
+    del dropped
+    placed = [first, *(owner.put(value) for value in values[1:])]
+    device.finish_all()
+    for one, value in zip(placed, values, strict=True):
+        np.testing.assert_array_equal(fake_device.at(one.view.address, one.shape, one.dtype), value)
 
 
 def test_a_stream_that_is_known_is_kept_until_its_work_is_noted(device, monkeypatch):

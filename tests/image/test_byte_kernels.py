@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeflow import fn, seeds
+from pipeflow import fn, seeds, types
 from pipeflow.kernels import cpu as kernels
 
 SIZES = [(1, 1), (1, 2), (2, 6), (3, 5), (4, 4), (6, 6), (9, 7), (5, 23), (40, 57), (3, 600), (600, 3)]
@@ -75,3 +75,57 @@ def test_a_slice_outside_fills_only_what_is_outside(low, high, fill):
             if 0 <= i - low < 6 and 0 <= j - low < 9:
                 expected[i, j] = image[i - low, j - low]
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(("start", "fill"), [((0, 12), (7.0,)), ((9, 2), (0.0,)), ((-9, -9), (3.0,))])
+def test_a_slice_that_has_nothing_of_the_data_is_filled(start, fill):
+    """A window before or after the whole image is filled, to the last element."""
+    image = np.full((6, 9, 3), 200, np.uint8)
+    expected = np.full((2, 5, 3), fill, np.uint8)
+    for _ in range(4):  # memory that was used before holds other values
+        np.full((2, 5, 3), 99, np.uint8)
+        options = {"shape": (2, 5), "axes": (0, 1), "out_of_bounds_policy": "pad", "fill_values": fill}
+        np.testing.assert_array_equal(fn.slice(image, start=start, **options), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
+@pytest.mark.parametrize("fill", [0, 5])
+def test_padding_by_rows(dtype, fill):
+    """Rows are copied whole where one byte fills the rest, of images and of planes."""
+    rng = np.random.default_rng(3)
+    for shape in ((4, 5, 3), (4, 5), (1, 1, 2, 3)):
+        data = rng.integers(0, 200, shape).astype(dtype)
+        got = fn.pad(data, axes=(0, 1), shape=(6, 9), fill_value=fill)
+        expected = np.full((6, 9, *shape[2:]), fill, dtype)
+        expected[: shape[0], : shape[1]] = data
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_grayscale_is_the_grey_of_color_space_conversion():
+    """One channel or three that are equal; floats are not rounded."""
+    image = np.random.default_rng(5).integers(0, 256, (31, 150, 3), dtype=np.uint8)
+    grey = fn.color_space_conversion(image, image_type=types.RGB, output_type=types.GRAY)
+    np.testing.assert_array_equal(fn.grayscale(image, channels=1), grey)
+    np.testing.assert_array_equal(fn.grayscale(image), np.repeat(grey, 3, axis=2))
+    floats = image.astype(np.float32) / 255
+    expected = floats @ np.array([0.299, 0.587, 0.114])
+    for channels in (1, 3):
+        got = fn.grayscale(floats, channels=channels)
+        np.testing.assert_allclose(got, np.repeat(expected[..., None], channels, axis=2), atol=1e-4)
+    with pytest.raises(ValueError, match="channels must be 3 or 1, got 2"):
+        fn.grayscale(image, channels=2)
+    with pytest.raises(ValueError, match="grayscale needs 3 channels, the image has 1"):
+        fn.grayscale(grey)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("shape", [(1, 1, 3), (2, 3, 1), (5, 90, 3), (70, 4, 4), (3, 41, 2)])
+def test_medians_of_bytes_by_sorting(size, shape):
+    """Small windows are compared in vectors: equal to sorting each window, with the border pixels repeated."""
+    rng = np.random.default_rng(9)
+    image = rng.integers(0, 256 // int(rng.integers(1, 60)), shape, dtype=np.uint8)
+    reach = size // 2
+    wide = np.pad(image, ((reach, reach), (reach, reach), (0, 0)), mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (size, size), axis=(0, 1))
+    expected = np.median(windows.reshape(*shape, -1), axis=-1).astype(np.uint8)
+    np.testing.assert_array_equal(fn.median_blur(image, window_size=(size, size)), expected)

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import timing
-from pipeflow.kernels.cpu import jit, kernel_files
+from pipeflow.kernels import kept_code
+from pipeflow.kernels.cpu import jit
 
 PROGRAM = """
 import numpy as np
@@ -36,7 +38,7 @@ def run(folder, target="int16", **more):
 
 def answer(process):
     """What the process printed; its error output when it failed."""
-    out, error = process.communicate(timeout=50)
+    out, error = process.communicate(timeout=LONG)
     assert process.returncode == 0, error
     return out.split("]")[0] + "]", int(out.split("]")[1].split()[0]), out.rsplit(None, 1)[1]
 
@@ -109,7 +111,12 @@ def test_without_a_folder_of_the_user_the_processes_of_one_start_share_a_tempora
     script.write_text(NESTED)
     environment = {**os.environ, "PIPEFLOW_CACHE_DIR": str(blocked), "PYTHONPATH": str(Path(__file__).parents[2])}
     result = subprocess.run(
-        [sys.executable, str(script), "again"], capture_output=True, text=True, env=environment, check=True, timeout=50
+        [sys.executable, str(script), "again"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+        timeout=LONG,
     )
     first, second = [line.split() for line in result.stdout.splitlines() if line]
     assert int(first[0]) > 0
@@ -133,24 +140,24 @@ def test_a_folder_that_others_may_write_is_not_used(tmp_path):
     inner.mkdir(parents=True)
     inner.chmod(0o700)
     shared.chmod(0o777)
-    assert kernel_files.why_not(shared)
-    assert kernel_files.why_not(inner)
+    assert kept_code.why_not(shared)
+    assert kept_code.why_not(inner)
     shared.chmod(0o1777)  # sticky: others can add names there but not replace ours
-    assert not kernel_files.why_not(inner)
+    assert not kept_code.why_not(inner)
     shared.chmod(0o700)
-    assert not kernel_files.why_not(shared)
-    assert not kernel_files.why_not(inner)
+    assert not kept_code.why_not(shared)
+    assert not kept_code.why_not(inner)
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no numbers of users")
 def test_users_who_share_a_folder_have_one_each_inside(tmp_path, monkeypatch):
     """The second user finds the folder of the first, cannot trust it, and keeps kernels next to it."""
     monkeypatch.setenv("PIPEFLOW_CACHE_DIR", str(tmp_path))
-    folder_for = kernel_files.folder_for.__wrapped__
+    folder_for = kept_code.folder_for.__wrapped__
     assert folder_for("kernels") == tmp_path / "kernels"
-    whose = kernel_files.refusal
+    whose = kept_code.refusal
     others = lambda folder: "it belongs to another user" if folder.name == "kernels" else whose(folder)
-    monkeypatch.setattr(kernel_files, "refusal", others)
+    monkeypatch.setattr(kept_code, "refusal", others)
     assert folder_for("kernels") == tmp_path / f"kernels-user-{os.getuid()}"
 
 
@@ -158,9 +165,9 @@ def test_a_symbolic_link_is_not_followed(tmp_path):
     """Neither in place of the folder nor in place of a file in it."""
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert kernel_files.why_not(tmp_path / "link")
-    assert kernel_files.why_not(tmp_path / "link" / "kernels")
-    files = kernel_files.KernelFiles(tmp_path / "real", "kernel")
+    assert kept_code.why_not(tmp_path / "link")
+    assert kept_code.why_not(tmp_path / "link" / "kernels")
+    files = kept_code.KernelFiles(tmp_path / "real", "kernel")
     files.save("key", [1, 2])
     assert files.load("key") == [1, 2]
     files.path("key").rename(tmp_path / "elsewhere")
@@ -190,7 +197,7 @@ def holder(tmp_path):
 
 def test_a_process_that_is_killed_while_it_compiles_holds_nobody_up(holder, tmp_path):
     """The system drops its lock, and the next process compiles."""
-    locks = kernel_files.Locks(tmp_path)
+    locks = kept_code.Locks(tmp_path)
     assert not locks.take("kernel")
     assert locks.take("another")
     holder.kill()
@@ -202,21 +209,21 @@ def test_a_process_that_is_killed_while_it_compiles_holds_nobody_up(holder, tmp_
 
 def test_a_process_that_was_stopped_is_waited_for_a_while(holder, tmp_path, clock, monkeypatch):
     """Then this one compiles too; what the other one stores later is the same."""
-    monkeypatch.setattr(kernel_files, "time", SimpleNamespace(sleep=clock.advance))
-    assert not kernel_files.Turns(tmp_path).wait(tmp_path / "kernel")
+    monkeypatch.setattr(kept_code, "time", SimpleNamespace(sleep=clock.advance))
+    assert not kept_code.Turns(tmp_path).wait(tmp_path / "kernel")
     assert timing.wall() > 1060
 
 
 def test_the_file_is_waited_for(holder, tmp_path, monkeypatch):
     """A process whose turn it is not goes on with the file that the other one has made."""
     sleep = lambda _: (tmp_path / "kernel").write_text("compiled")
-    monkeypatch.setattr(kernel_files, "time", SimpleNamespace(sleep=sleep))
-    assert kernel_files.Turns(tmp_path).wait(tmp_path / "kernel")
+    monkeypatch.setattr(kept_code, "time", SimpleNamespace(sleep=sleep))
+    assert kept_code.Turns(tmp_path).wait(tmp_path / "kernel")
 
 
 def test_a_kernel_that_cannot_be_compiled_keeps_no_lock(tmp_path):
     """Others need not wait for it."""
-    turns, held = kernel_files.Turns(tmp_path), kernel_files.locks_of(tmp_path)._held
+    turns, held = kept_code.Turns(tmp_path), kept_code.locks_of(tmp_path)._held
 
     def compile_inner():
         assert not turns.wait(tmp_path / "inner")
@@ -235,7 +242,7 @@ def test_a_planted_file_in_place_of_the_locks_is_not_opened(tmp_path):
     """A link or a pipe there is not followed and not waited for: then every process compiles for itself."""
     (tmp_path / "victim").write_text("")
     (tmp_path / "locks").symlink_to(tmp_path / "victim")
-    locks = kernel_files.Locks(tmp_path)
+    locks = kept_code.Locks(tmp_path)
     assert locks.take("kernel")
     assert locks._descriptor == -1
     locks.give("kernel")
@@ -264,7 +271,7 @@ def test_a_function_of_the_user_is_compiled_again_when_its_helper_changes(tmp_pa
         environment = {**os.environ, "PIPEFLOW_CACHE_DIR": str(tmp_path / "kept")}
         environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
         command = [sys.executable, "-B", "-c", "import script"]
-        result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=50)
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONG)
         assert result.returncode == 0, result.stderr
         return result.stdout.strip()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from decoders.jpeg_files import encoded, photograph
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.compile import first_batches, warmup
@@ -374,5 +375,7 @@ print("numba" in sys.modules, "cv2" in sys.modules)
 def test_the_first_batch_loads_no_compiler():
     """A program that ends after its first batch has neither loaded nor compiled a kernel."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PIPEFLOW_START", "PIPEFLOW_JPEG")}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=LONG
+    )
     assert done.stdout.split() == ["False", "False"], done.stderr

@@ -70,8 +70,8 @@ class TestRules:
             {"pace": 0.02, "loop": 0.0199, "waited": 0.0001, "pipeline": 0.004}, rel=NEAR
         )
         assert str(advice) == (
-            "the input is not your bottleneck: the loop takes 19.9 ms a batch of its own and waits 0.1 ms (0.5% of "
-            "a step); the pipeline could give one every 4.02 ms. Nothing in the pipeline would make it faster"
+            "the input is not your bottleneck: the loop itself takes 19.9 ms for a batch, and waits 0.1 ms (0.5% of "
+            "a step); the pipeline could give a batch every 4.02 ms. A faster pipeline would not help"
         )
 
     @pytest.mark.parametrize(
@@ -95,24 +95,21 @@ class TestRules:
         bound, advice = advise(run)
         assert (bound.kind, advice.kind) == ("bound", "gil")
         assert bound.text == (
-            "fn.python_function of f at train.py:7 bounds the pipeline: 19.8 ms a batch, where one comes every 20 ms (busy "
-            "19.6 ms, 19 ms of that with the interpreter kept from others; waiting 0.2 ms)"
+            "fn.python_function of f at train.py:7 limits the speed: it takes 19.8 ms for a batch, and a batch comes every 20 ms "
+            "(busy 19.6 ms, holding the GIL for 19 ms of that; waiting 0.2 ms)"
         )
         assert advice.gain == pytest.approx(0.020 / 0.00495, rel=NEAR)
         assert advice.figures == pytest.approx(
             {"pace": 0.02, "kept": 0.019 / 0.0196, "idle": 1 - 0.0198 / 0.08, "processes": 0.00495, "jit": 0.00495},
             rel=NEAR,
         )
-        assert "keeps Python's interpreter (the GIL) to itself 97% of the time it computes" in advice.text
-        assert "while the pool's 4 threads idle 75% of the time" in advice.text
+        assert "holds the GIL for 97% of its busy time" in advice.text
+        assert "while the 4 threads of the pipeline are idle 75% of the time" in advice.text
         assert (
             'parallel="processes" with py_num_workers=4 would give a batch every 5.31 ms instead of 20 ms: 3.8 '
             in advice.text
         )
-        assert (
-            "jit=True, where Numba can compile it, would run it on 4 threads without the interpreter: 4.0 times"
-            in advice.text
-        )
+        assert "jit=True would run it on 4 threads without the GIL, if Numba can compile it: 4.0 times" in advice.text
 
     @pytest.mark.parametrize(("kept", "kind"), [(0.4, "gil"), (0.3, "serial")])
     def test_how_much_of_the_time_is_most_of_it(self, kept, kind):
@@ -123,7 +120,7 @@ class TestRules:
         """4 threads are in it all the time, and have one processor between them: 20 ms of work become 5 ms."""
         run = figures(function(0.080, 0.020, 0.0195, role="pool"), waited=0.019)
         advice = only(run, "gil")
-        assert "the threads it is called on wait for each other: 75% of the time spent in it is waiting" in advice.text
+        assert "the threads that call it wait for each other, 75% of their time in it" in advice.text
         assert advice.figures["processes"] == pytest.approx(0.005, rel=NEAR)
         assert "threads_few" not in kinds(run)
 
@@ -147,14 +144,14 @@ class TestRules:
     def test_a_serial_function_that_waits(self):
         """It sleeps: threads help, 20 ms become 5."""
         advice = only(figures(function(0.0198, 0.0002), waited=0.019), "serial")
-        assert 'parallel="threads" a batch every 5 ms instead of 20 ms (4.0 times as many batches)' in advice.text
+        assert 'parallel="threads", a batch every 5 ms instead of 20 ms (4.0 times as many batches)' in advice.text
         assert "processes" not in advice.figures
         assert advice.gain == pytest.approx(0.020 / 0.00495, rel=NEAR)
 
     def test_a_serial_function_that_leaves_the_interpreter_free(self):
         """It computes in NumPy: threads help as well."""
         advice = only(figures(function(0.0198, 0.0197, 0.001), waited=0.019), "serial")
-        assert "it is busy 99% of its time and keeps the interpreter 5% of that" in advice.text
+        assert "it is busy 99% of its time and holds the GIL for 5% of that" in advice.text
         assert "threads" in advice.text
 
     def test_where_nobody_measured_who_keeps_it(self):
@@ -202,7 +199,7 @@ class TestRules:
         )
         advice = only(run, "threads_many")
         assert advice.figures == {"threads": 8, "processors": 2, "queued": pytest.approx(0.75)}
-        assert "threads that had work waited for a processor 75% of the time. num_threads=2" in advice.text
+        assert "threads with work waited for a processor 75% of the time. num_threads=2" in advice.text
 
     def test_threads_that_are_never_used(self):
         """8 threads on 4 processors, and never more than 2 had work."""
@@ -222,7 +219,7 @@ class TestRules:
         assert advice.kind == "prefetch_small"
         assert advice.gain == pytest.approx(2, rel=NEAR)
         assert "prefetch_queue_depth=1 is too small" in advice.text
-        assert "With 2 it would be down to 20 ms a batch from 40 ms: 2.0 times" in advice.text
+        assert "2 would give a batch every 20 ms instead of 40 ms: 2.0 times" in advice.text
 
     def test_large_prefetch(self):
         """6 of 8 batches stood ready whenever one was asked for: 3 do the same."""
@@ -380,7 +377,7 @@ class TestSituations:
     def test_a_function_that_threads_wait_for(self, advised, spin):
         """On four threads it still is one that computes."""
         found = advised(spin, batches=30, num_threads=4, parallel="threads")
-        assert "the threads it is called on wait for each other" in found["gil"].text
+        assert "the threads that call it wait for each other" in found["gil"].text
 
     def test_a_serial_function_that_waits(self, advised, doze):
         """It could be called on threads: on as many as there are processors, four here."""
@@ -671,10 +668,31 @@ def test_the_figures_begin_after_the_probe(simulation, measured, spin):
         probe.over = True
         for _ in range(8):
             pipe.run()
-        assert pipe._executor.figures().batches == 5  # the batch that ends the probe, and seven since
+        assert pipe._executor.figures().batches == 6  # with the one that ends the probe; seven were made since
         pipe.run()
         assert pipe._executor.figures().batches == 8
     found = of(pipe, spin)
     assert kept > 0
     assert found.kept / found.busy == pytest.approx(1)
     assert pipe.statistics().seconds == pytest.approx(8 * 0.02)
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_times_are_there_when_a_probe_has_just_ended(clock, runs):
+    """Measuring begins again after the probe; the times before count until there are enough others."""
+
+    def slow(x):
+        clock.advance(1.0)
+        return x
+
+    @pipeline_def(batch_size=1, num_threads=1, exec_async=False)
+    def define():
+        return fn.python_function(fn.external_source(lambda: np.zeros((1, 1))), function=slow)
+
+    pipe = define()
+    with pipe.measure():
+        for _ in range(runs):
+            pipe.run()
+    assert pipe.statistics().batches >= 1
+    found = [value["seconds"] for name, value in pipe.executor_statistics().items() if "python_function" in name]
+    assert found == [pytest.approx(1.0 * pipe.statistics().batches)]

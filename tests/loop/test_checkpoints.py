@@ -177,7 +177,7 @@ def test_seek_moves_sources_that_are_told_the_batch():
         (lambda: fn.external_source(lambda: np.zeros((2, 1))), "gives its batches one after another"),
         (
             lambda: fn.python_function(fn.random.uniform(), function=Counter()),
-            "seek.. cannot tell the state that Counter",
+            "seek.. does not know the state of Counter",
         ),
     ],
 )
@@ -510,7 +510,7 @@ def test_unequal_pipelines_of_an_iterator_are_refused():
     pipeline = numbers(12, batch_size=2, enable_checkpointing=True)
     states = [pipeline.checkpoint() for _ in pipeline.epoch("fill")]
     pipelines = [numbers(12, batch_size=2, checkpoint=state) for state in states[:2]]
-    with pytest.raises(ValueError, match="the pipelines stand at different batches"):
+    with pytest.raises(ValueError, match="the pipelines are at different batches"):
         GenericIterator(pipelines, ["x", "u"], reader_name="numbers")
     with pytest.raises(ValueError, match="the list 'pipelines' is missing"):
         GenericIterator(numbers(batch_size=2), ["x", "u"], reader_name="numbers").load_state_dict({})

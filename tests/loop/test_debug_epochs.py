@@ -131,7 +131,7 @@ def test_two_loops_are_refused_and_progress_knows_no_operators(monkeypatch):
     debugged = both(lambda: read_numbers(10))[1]
     loop = debugged.epoch()
     next(loop)
-    with pytest.raises(InvalidState, match="being iterated over already"):
+    with pytest.raises(InvalidState, match="another loop is using this pipeline"):
         next(debugged.epoch())
     with pytest.raises(RuntimeError, match="Mixing pipeline API"):
         debugged.run()

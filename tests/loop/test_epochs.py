@@ -140,7 +140,7 @@ def test_two_loops_over_one_pipeline_are_refused():
     pipeline = numbers(batch_size=4)
     first = pipeline.epoch()
     assert values(next(first)) == [0, 1, 2, 3]
-    with pytest.raises(InvalidState, match="being iterated over already"):
+    with pytest.raises(InvalidState, match="another loop is using this pipeline"):
         next(pipeline.epoch())
     assert values(next(first)) == [4, 5, 6, 7]
     first.close()
@@ -517,7 +517,7 @@ def test_pipelines_out_of_step_are_an_error_not_a_hang():
     handing = Handing()
     pipelines[1]._deliver(handing)
     handing.given()
-    with pytest.raises(InvalidState, match="out of step"):
+    with pytest.raises(InvalidState, match="are at different batches"):
         list(iterator)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers import LONG
 from loop import journal_jobs
 from loop.journal_jobs import check_log, reading, rows, undisturbed
 
@@ -95,10 +96,10 @@ def test_nothing_whole_is_said(tmp_path):
     written(path, 3).close()
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(b"\n") + 20])
-    with pytest.raises(files.Damaged, match="no record in it is whole: remove it"):
+    with pytest.raises(files.Damaged, match="it has no complete record: remove it"):
         files.read(path)
     path.write_text("something else")
-    with pytest.raises(files.Damaged, match="is no journal of a pipeline"):
+    with pytest.raises(files.Damaged, match="is not a journal of a pipeline"):
         files.read(path)
     path.write_text("")
     assert files.read(path) is None
@@ -115,10 +116,10 @@ def test_a_forged_head_is_refused_by_name(tmp_path, change):
     written(path, 3).close()
     head, _, rest = path.read_bytes().partition(b"\n")
     path.write_bytes(sealed({**json.loads(head[9:]), **change}) + rest)
-    with pytest.raises(files.Damaged, match=f"{path} is no journal of a pipeline"):
+    with pytest.raises(files.Damaged, match=f"{path} is not a journal of a pipeline"):
         files.read(path)
     path.write_bytes(sealed([]) + rest)
-    with pytest.raises(files.Damaged, match=f"{path} is no journal of a pipeline"):
+    with pytest.raises(files.Damaged, match=f"{path} is not a journal of a pipeline"):
         files.read(path)
 
 
@@ -129,7 +130,7 @@ def test_a_forged_record_is_none(tmp_path, record):
     place = sealed(record)[:-1] + b"."
     head = {"kind": files.KIND, "format": files.FORMAT, "place": len(place), "generation": 0, "pipelines": []}
     path.write_bytes(sealed(head) + place + place)
-    with pytest.raises(files.Damaged, match="no record in it is whole"):
+    with pytest.raises(files.Damaged, match="it has no complete record"):
         files.read(path)
 
 
@@ -325,7 +326,7 @@ def test_a_journal_of_another_pipeline_is_refused(tmp_path):
 
     with pytest.raises(InvalidState, match="the checkpoint is of another pipeline") as caught:
         other().epoch(journal=path)
-    assert f"while taking up the journal {path}; remove it to begin the run again" in caught.value.__notes__
+    assert f"while reading the journal {path}; remove it to begin the run again" in caught.value.__notes__
 
 
 def test_every_record_can_reach_the_disk(tmp_path, monkeypatch):
@@ -422,7 +423,7 @@ def programs():
     yield server
     server.stdin.close()
     server.stdout.close()
-    server.wait(30)
+    server.wait(LONG)
 
 
 def run_killed(programs, folder, random_numbers, shards=1, processes=False):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from loop.simulation import Simulation
 
-from pipeflow import fn, pipeline_def, system
+from pipeflow import fn, pipeline_def, system, types
 from pipeflow.advice import predicted
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures
-from pipeflow.executor.model import Changes, Model
+from pipeflow.executor.model import KEPT_SECONDS, Changes, Model
 
 BATCHES, SIZE = 100, 12
 WAYS = ("threads", "processes", "jit")
@@ -157,6 +157,13 @@ class TestFormulas:
         found = model(waits, works, pace=0.013)
         assert found.limits()[0][1] == 1
 
+    def test_kept_samples_are_read_instead_of_made(self):
+        """Two steps of 60 ms a batch on two threads: with the first one spared 30 ms are left, and reading 12 samples."""
+        found = model(step("pool", 0.060), step("pool", 0.060), pace=0.060)
+        read = SIZE * KEPT_SECONDS[0] / 2
+        assert pace(found, spared=frozenset({0}), kept=0) == pytest.approx(0.030 + read, rel=0.05)
+        assert pace(found, spared=frozenset({0, 1}), kept=1) == pytest.approx(read, rel=0.3)
+
     def test_equal_figures_give_equal_predictions(self):
         """Nothing is random."""
         figures = (step("pool", 0.024, busy=0.010), step("serial", 0.005))
@@ -302,6 +309,49 @@ def test_a_pipeline_predicts(simulation, functions):
         pipe.predict(parallel="fast")
     with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
         pipe.predict(num_threads=0)
+    with pytest.raises(ValueError, match=r"there is no function 'dose' in this pipeline.*'doze'"):
+        pipe.predict(jit=["dose"])
+    with pytest.raises(
+        TypeError, match=r"jit must be True, False or a list of names, got 'doze': write jit=\['doze'\]"
+    ):
+        pipe.predict(jit="doze")
+    with pytest.raises(ValueError, match=r"there is no node 'dose' in this pipeline.*'doze'"):
+        pipe.predict(cached="dose")
+
+
+def test_a_cache_spares_the_steps_before_it(simulation, tmp_path):
+    """Those that other outputs need as well run on; the reader gives its indices as before."""
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", np.full((2, 2), number))
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def definition():
+        arrays = fn.readers.numpy(file_root=str(tmp_path), name="reader")
+        turned = fn.transpose(fn.cast(arrays, dtype=types.FLOAT, name="cast"), perm=[1, 0], name="turned")
+        return turned * 2, fn.reductions.sum(arrays, name="sum")
+
+    pipe = definition()
+    with pipe.measure():
+        for _ in range(8):
+            pipe.run()
+    assert pipe.plan.needed_only_by("turned") == ["cast", "turned"]
+    assert pipe.plan.needed_only_by("cast") == ["cast"]
+    assert "reader" not in pipe.plan.needed_only_by("sum")
+
+
+def test_compiled_functions_do_not_share_the_interpreter(simulation, functions):
+    """Two threads call a function that computes in Python: compiled, they would take half the time."""
+
+    @pipeline_def(batch_size=10, num_threads=2, device_id=None)
+    def definition():
+        data = fn.external_source(zeros, batch=False)
+        return fn.python_function(data, function=functions["spin"], parallel="threads", name="spin")
+
+    pipe = definition()
+    for _ in range(8):
+        pipe.run()
+    assert pipe.predict(jit=True).pace == pytest.approx(pipe.predict().pace / 2, rel=0.05)
+    assert pipe.predict(jit=["spin"]).pace == pipe.predict(jit=True).pace
 
 
 # ----------------------------------------------------------------------------------------------------

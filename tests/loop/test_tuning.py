@@ -8,6 +8,7 @@ import pytest
 
 from pipeflow import Pipeline, fn, pipeline_def
 from pipeflow.executor import Settings, settings, tuning
+from pipeflow.executor.claims import Claims
 from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, Tuner
 
 MEGABYTE = 1_000_000
@@ -19,11 +20,12 @@ class Run:
     def __init__(self, pace, loop=0.0, threads=2, memory=None, bytes_per_batch=0, **options):
         self.pace, self.loop, self.size = pace, loop, bytes_per_batch
         options = {"tunes_threads": True, "tunes_depth": True, **options}
+        self.tunes_alone = "tunes_alone" in options
         self.tuner = Tuner(threads, 2, memory=memory, **options)
         self.now = 100.0
 
     def batch(self):
-        made = self.pace(self.tuner.threads, self.tuner.depth)
+        made = self.pace(*self.tuner.chosen[: 3 if self.tunes_alone else 2])
         asked = self.now + self.loop
         self.now = max(asked, self.now + made)
         return self.tuner.delivered(self.now, asked, self.size * (self.tuner.depth + 2))
@@ -78,6 +80,24 @@ def test_threads_that_only_wait_for_each_other_are_given_up():
     run = Run(lambda threads, depth: 0.01 * (1 + 0.2 * threads), threads=8)
     run.until_settled()
     assert run.chosen == (1, 2)
+
+
+def test_functions_that_disturb_each_other_are_called_by_one_thread():
+    """The other steps go on on all threads, which is why fewer threads would be slower."""
+    run = Run(lambda threads, depth, alone: 0.01 * (0.9 if alone else 1) / min(threads, 2), tunes_alone=True)
+    run.until_settled()
+    assert run.tuner.chosen == (2, 2, True)
+    run = Run(lambda threads, depth, alone: 0.01 / (1 if alone else 2), tunes_alone=True)
+    run.until_settled()
+    assert run.tuner.chosen == (2, 2, False)
+
+
+def test_only_the_way_of_calls_is_tuned():
+    """Threads and batches ahead were given."""
+    fixed = {"tunes_threads": False, "tunes_depth": False, "tunes_alone": True}
+    run = Run(lambda threads, depth, alone: (0.01 if alone else 0.02) / (threads * depth), **fixed)
+    run.until_settled()
+    assert run.tuner.chosen == (2, 2, True)
 
 
 def test_functions_that_meet_keep_their_threads():
@@ -207,11 +227,11 @@ def numbers(**options):
 
 @pytest.mark.parametrize("way", ["run", "epoch", "schedule"])
 def test_changes_do_not_change_a_value(monkeypatch, way):
-    """Threads and batches ahead change after every batch, and every bit is that of fixed settings."""
-    changes = itertools.cycle([(1, 1), (4, 3), (2, 5), (3, 1), (6, 2)])
+    """All settings change after every batch, and every bit is that of fixed ones."""
+    changes = itertools.cycle([(1, 1, True), (4, 3, False), (2, 5, True), (3, 1, True), (6, 2, False)])
 
     def change(tuner, *_):
-        tuner.threads, tuner.depth = next(changes)
+        tuner.threads, tuner.depth, tuner.alone = next(changes)
         tuner.most = max(tuner.most, tuner.threads)
         return True
 
@@ -231,6 +251,48 @@ def test_changes_do_not_change_a_value(monkeypatch, way):
         for one, two in zip(left, right, strict=True):
             assert one.as_array().tobytes() == two.as_array().tobytes()
     assert len(tuned._executor.crew.threads) == 6
+
+
+def test_one_thread_at_a_time_calls_functions_that_disturb_each_other(monkeypatch):
+    """Other threads read the next batches meanwhile; a thread takes all samples that are left, and every batch is complete."""
+    claim, most, chunks = Claims.claim, [0], []
+
+    def watched(claims, last=False):
+        task = claim(claims, last)
+        here = [other for other in claims.tasks.values() if other.batch.stage == 1 and not other.over]
+        most[0] = max(most[0], len(here))
+        if task is not None and task.batch.stage == 1:
+            chunks.append(task.end - task.begin)
+        return task
+
+    def alone(tuner, *_):
+        tuner.alone = True
+        return True
+
+    monkeypatch.setattr(tuning.Tuner, "delivered", alone)
+
+    def define(**options):
+        return fn.python_function(fn.random.uniform(range=(0.0, 1.0)), function=noisy, **options)
+
+    fixed = pipeline_def(define, batch_size=8, num_threads=4, seed=3)()
+    pipe = pipeline_def(lambda: define(parallel="auto"), batch_size=8, num_threads=4, seed=3)()
+    for number in range(20):
+        (one,), (two,) = fixed.run(), pipe.run()
+        assert one.as_array().tobytes() == two.as_array().tobytes()
+        if number == 3:  # what was claimed before is over
+            monkeypatch.setattr(Claims, "claim", watched)
+    assert most == [1]
+    assert 8 in chunks
+
+
+def test_the_report_says_that_calls_wait_for_each_other():
+    """The function may run on all threads, and is called by one at a time."""
+    pipe = pipeline_def(lambda: numbers(parallel="auto"), batch_size=5, num_threads=2)()
+    pipe.build()
+    pipe._executor.tuner.alone = True
+    function = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of noisy"))
+    expected = "its code shows no state; one call at a time, because calls at the same time were slower"
+    assert (function.value, function.reason) == ("threads", expected)
 
 
 def test_figures_have_the_chosen_settings():

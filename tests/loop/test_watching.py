@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 from pipeflow.watching import environment, perfetto
@@ -166,13 +167,14 @@ def test_metrics_count_batches_waits_steps_and_failures():
 def test_the_port_serves_all_pipelines_that_are_there(monkeypatch):
     """Two pipelines under two numbers; a port that cannot be had is a warning, and the pipeline runs."""
     monkeypatch.setattr(environment, "_servers", {})
+    monkeypatch.setattr(environment, "PATIENCE", LONG)
     monkeypatch.setenv("PIPEFLOW_METRICS_PORT", "0")
     first, second = pipe(), pipe()
     for running in (first, second):
         running.run()
         running.run()
     server = environment._servers["PIPEFLOW_METRICS_PORT", "0"]
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=LONG) as answer:
         found = values(answer.read().decode())
     server.close()
     assert found['pipeflow_batches_total{pipeline="1"}'] == 1

@@ -55,6 +55,8 @@ static inline unsigned __float2uint_rz(float x) {
 static inline int __float2int_rn(float x) { return (int)rintf(x); }
 template <class T> static inline T __ldg(const T* p) { return *p; }
 static inline double __longlong_as_double(long long x) { double r; memcpy(&r, &x, 8); return r; }
+static inline float __int_as_float(int x) { float r; memcpy(&r, &x, 4); return r; }
+static inline int __float_as_int(float x) { int r; memcpy(&r, &x, 4); return r; }
 static inline float __uint_as_float(unsigned x) { float r; memcpy(&r, &x, 4); return r; }
 static inline unsigned __float_as_uint(float x) { unsigned r; memcpy(&r, &x, 4); return r; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
@@ -72,6 +74,8 @@ static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned order) 
   return result;
 }
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+template <class T> static inline T atomicMin(T* at, T value) { T old = *at; if (value < old) *at = value; return old; }
+template <class T> static inline T atomicMax(T* at, T value) { T old = *at; if (value > old) *at = value; return old; }
 template <class T> static inline T atomicAdd(T* at, T value) { T old = *at; *at += value; return old; }
 
 namespace on_host {

@@ -5,6 +5,7 @@ import pytest
 from host_device import assert_same, call_of, on_host
 
 from pipeflow import fn
+from pipeflow.operators.on_gpu import audio
 from pipeflow.tensors import TensorListCPU
 
 LENGTHS = [1, 2, 900, 5003, 16]
@@ -109,6 +110,26 @@ def test_resampling_of_types(dtype, target):
     assert_same(lambda: fn.audio_resample(data, scale=1.0, **given), atol=limit)
     lengths = TensorListCPU([np.int32(n + 5) for n in range(len(LENGTHS))])
     assert_same(lambda: fn.audio_resample(data, out_length=lengths, **given), atol=limit)
+
+
+def test_transforms_of_few_sizes(monkeypatch):
+    """Batches of any number of frames need few plans of cuFFT: a transform has up to an eighth more frames."""
+    sizes = [audio.common_size(count) for count in range(2000)]
+    assert all(count <= size <= count * 9 / 8 for count, size in enumerate(sizes))
+    assert len(set(sizes[1:])) <= 8 * 11
+    seen = set()
+    transform = audio._transform
+
+    def noted(module, frames, spectra):
+        seen.add(len(frames))
+        transform(module, frames, spectra)
+
+    monkeypatch.setattr(audio, "_transform", noted)
+    for length in range(200, 232):
+        assert_same(
+            lambda n=length: fn.spectrogram([np.ones(n, np.float32)] * 2, window_length=16, window_step=4), atol=1e-3
+        )
+    assert seen == {104, 112, 120}
 
 
 @pytest.mark.parametrize("layout", ["ft", "tf"])

@@ -58,6 +58,14 @@ def test_hue_saturation_and_value():
     assert_same(lambda: fn.saturation(images(), saturation=0.1), atol=1)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_grayscale(channels):
+    """One channel or three, of bytes, floats and other numbers."""
+    assert_same(lambda: fn.grayscale(images(), channels=channels), atol=1)
+    assert_same(lambda: fn.grayscale(images(np.int16), channels=channels), atol=1)
+    assert_same(lambda: fn.grayscale(images(np.float32), channels=channels), rtol=1e-5, atol=1e-4)
+
+
 def test_frames_have_their_own_arguments():
     """Sequences frame by frame, also where frames do not begin at multiples of eight bytes."""
     rng = np.random.default_rng(2)

@@ -78,5 +78,8 @@ def test_constants(dtype):
     row = [np.arange(6).astype(types.as_dtype(dtype)).reshape(2, 1, 3)] * 2
     assert_same(lambda: fn.full(row, shape=(2, 5, 3)))
     assert_same(lambda: fn.full(row))
+    assert_same(lambda: fn.constant(fdata=[0.5, 300.7, -3.2, 7], shape=(2, 1, 2), dtype=dtype))
+    for shape in (None, (), (3, 50), (0, 4)):
+        assert_same(lambda shape=shape: fn.constant(idata=7, shape=shape, dtype=dtype))
     with pytest.raises(ValueError, match="broadcast"):
         on_host(call_of(lambda: fn.full(row, shape=(2, 5, 4))))

@@ -6,6 +6,7 @@ from host_device import assert_same, call_of, on_host
 from test_host_geometry import DTYPES, clips, images, per_sample
 
 from pipeflow import fn, types
+from pipeflow.operators.on_gpu import warp as on_gpu
 from pipeflow.tensors import TensorListCPU
 
 MATRIX = (0.9, 0.2, 3.0, -0.1, 1.1, -2.0)
@@ -30,6 +31,16 @@ def test_every_type(dtype, channels):
             options = {"matrix": MATRIX, "fill_value": fill, "dtype": target}
             assert_same(lambda options=options: fn.warp_affine(batch, **options), **tolerance)
             assert_same(lambda options=options: fn.warp_affine(batch, **options, **NEAREST))
+
+
+def test_more_elements_than_32_bits_count(monkeypatch):
+    """Other images are warped by the kernel that counts in 64 bits, with the same result."""
+    launches: list[str] = []
+    on_host(call_of(lambda: fn.rotate(images(), angle=20.0)), launches)
+    monkeypatch.setattr(on_gpu, "LARGE", 1)
+    on_host(call_of(lambda: fn.rotate(images(), angle=20.0)), launches)
+    assert launches == ["warp.cu:warp<unsigned char, unsigned char>", "warp.cu:warp_any<float>"]
+    assert_same(lambda: fn.rotate(images(), angle=20.0), **close(np.uint8))
 
 
 @pytest.mark.parametrize("angle", [0.0, 30.0, 90.0, -135.5])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import LONG
 from iterations import cases
 
 FOLDER = Path(__file__).parent
@@ -29,7 +30,7 @@ def both(tmp_path_factory):
     for python, library, path in ((sys.executable, "pipeflow", str(FOLDER.parents[1])), (oracle, "nvidia.dali", "")):
         command = [python, FOLDER / "iterations.py", library, folder]
         environment = {**os.environ, "PYTHONPATH": path}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=55, check=True)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=LONG, check=True)
         answers.append(json.loads(done.stdout))
     return list(zip(cases(), *answers))
 

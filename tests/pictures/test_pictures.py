@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import LONG
 from PIL import Image
 
 import pipeflow
@@ -369,7 +370,7 @@ def test_without_pillow_the_message_has_the_command():
         "assert '9 x 9 x 3' in batch._repr_html_() and 'pip install pillow' in batch._repr_html_()\n"
         "pipeflow.show(batch)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, cwd=ROOT)
     assert done.stderr.splitlines()[-1].endswith("pictures need Pillow, which is not installed: pip install pillow")
 
 

@@ -74,6 +74,10 @@ def branching(plan, change):
 # Rule -> a definition and how its plan is broken, so that the rule speaks.
 BREACHES = {
     "slots_are_numbered": (definitions.fused, lambda plan: changed_slot(plan, 0, id=9)),
+    "operators_are_declared": (
+        definitions.fused,
+        lambda plan: changed_step(plan, "files", op="readers.none_of_that_name"),
+    ),
     "each_slot_is_written_once": (
         definitions.branches,
         lambda plan: branching(plan, lambda plan, merge: changed_step(plan, merge.name, outputs=(0,))),
@@ -161,6 +165,31 @@ def test_a_plan_that_breaks_a_rule_is_refused(rule):
     damage(plan)
     with pytest.raises(spec.InvalidPlan, match=f"^{rule}: |\n{rule}: "):
         spec.verify(plan)
+
+
+def test_rules_speak_of_plans_without_form():
+    """Slots, operators and sides that do not exist are named by a rule; no other rule fails on them."""
+
+    def said(damage):
+        plan = plan_of(definitions.branches)
+        branching(plan, damage)
+        return spec.breaches(plan)
+
+    (text,) = said(lambda plan, merge: changed_step(plan, merge.name, inputs=merge.inputs[:2]))
+    assert text.startswith("merges_have_two_sides: _merge_")
+    assert said(lambda plan, merge: changed_step(plan, merge.name, inputs=(*merge.inputs[:2], 99))) == [
+        "slots_are_numbered: there is no slot %99"
+    ]
+
+
+def test_columns_and_merges_call_no_code_of_the_user():
+    """They run for the whole batch, without the rights and the place of a function."""
+    plan = plan_of(definitions.branches)
+    changed_step(plan, plan.stages[-1].merges[0].name, user_code=True)
+    changed_step(plan, plan.stages[1].columns[0].name, user_code=True)
+    column, merge = (text for text in spec.breaches(plan) if "calls code of the user" in text)
+    assert column.endswith("(batch) calls code of the user at a column")
+    assert merge.endswith("(sample) calls code of the user at a merge")
 
 
 def test_the_predicate_of_a_merge_alone_is_a_bool_too():

@@ -4,13 +4,16 @@ import os
 import threading
 
 import pytest
+from helpers import LONG
 
+from pipeflow.executor.workers import dispatcher
 from pipeflow.executor.workers.dispatcher import Dispatcher
 
 
 @pytest.fixture
-def late(tmp_path):
+def late(tmp_path, monkeypatch):
     """The name of a pipe: once a worker process opens it to read, which waits until then, the pools look who is late."""
+    monkeypatch.setattr(dispatcher, "_STACK_WAIT", LONG)
     path = tmp_path / "line"
     os.mkfifo(path)
     opened = []

@@ -18,7 +18,7 @@ from pipeflow import system
 REPOSITORY = Path(__file__).parents[2]
 
 
-def python(program, *arguments, stdin=None, timeout=40, script=None):
+def python(program, *arguments, stdin=None, timeout=LONG, script=None):
     """Runs a program as a script of its own and returns the finished process."""
     command = [sys.executable, script or "-c", *([] if script else [program]), *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment())

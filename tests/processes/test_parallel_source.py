@@ -121,6 +121,34 @@ def test_a_reset_in_the_middle_of_an_epoch():
     assert [int(batch.at(i)[0, 0]) for i in range(5)] == [1000, 1001, 1002, 1003, 1004]
 
 
+@pytest.mark.parametrize("sizes", [[2, 5, 0, 1, 5, 3], [0, 0, 5]])
+def test_batches_of_any_size_in_the_middle_of_an_epoch(sizes):
+    """Nothing that was asked ahead is lost after a batch that was not full."""
+    batches = [np.full((size, 2), number) for number, size in enumerate(sizes)]
+    pipe = make(batches, parallel=True, prefetch_queue_depth=3, cycle="raise")
+    for _ in range(2):
+        same(epoch(pipe), epoch(make(batches, cycle="raise")))
+        pipe.reset()
+
+
+def test_samples_of_an_iterator_beside_a_reader_with_a_short_batch():
+    """It is asked for fewer samples than ahead of time: none is lost."""
+
+    @pipeline_def(batch_size=3, num_threads=1, py_num_workers=1)
+    def define():
+        x = fn.external_source(Numbered(), batch=False, parallel=True, prefetch_queue_depth=2, cycle="raise")
+        return fn.readers.dataset(dataset=range(4)), x
+
+    pipe = define()
+    found = [[int(x[0]) for x in batch[1].samples()] for _ in range(2) for batch in pipe.epoch()]
+    here = pipeline_def(
+        lambda: (fn.readers.dataset(dataset=range(4)), fn.external_source(Numbered(), batch=False, cycle="raise")),
+        batch_size=3,
+        num_threads=1,
+    )()
+    assert found == [[int(x[0]) for x in batch[1].samples()] for _ in range(2) for batch in here.epoch()]
+
+
 def test_the_callback_runs_in_workers_and_ahead(tmp_path):
     """Both workers take part, at the same time."""
     meeting = Meeting(tmp_path / "meeting", 2)
@@ -223,7 +251,7 @@ def test_checkpoints_of_parallel_sources():
 
 def test_what_cannot_be_parallel():
     """Sources that would give every worker the same, and those that cannot travel, are refused with the reason."""
-    with pytest.raises(TypeError, match="takes no argument, so all workers would give the same"):
+    with pytest.raises(TypeError, match="takes no argument, so all workers would make the same data"):
         make(lambda: np.zeros((5, 1)), batch=True, parallel=True).build()
     with pytest.raises(ValueError, match="parallel=True needs a source"):
         make(None, parallel=True).build()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import in_time
+from helpers import LONG, in_time
 from process_helpers import Meeting, begin_long_ago, gone, meet
 
 from pipeflow import Spec, fn, pipeline_def, system
@@ -297,7 +297,7 @@ def test_a_function_that_hangs_under_a_rule(on_error, late):
 def test_a_timeout_that_is_kept_changes_nothing():
     """Functions within their limit give the usual results, on threads and in processes."""
     for parallel in ("serial", "threads", "processes"):
-        (batch,) = make(lambda x, rng: x + rng.integers(5), parallel=parallel, timeout=20).run()
+        (batch,) = make(lambda x, rng: x + rng.integers(5), parallel=parallel, timeout=LONG).run()
         (same,) = make(lambda x, rng: x + rng.integers(5), parallel="serial").run()
         for i in range(6):
             np.testing.assert_array_equal(np.asarray(batch.at(i)), np.asarray(same.at(i)))

@@ -77,7 +77,7 @@ def test_a_function_that_closes_everything(pool):
         ("segfault", "crashed with a segmentation fault"),
         ("exit", r"left by os._exit\(3\)"),
         ("kill", "killed from outside"),
-        ("term", r"asked to end \(SIGTERM\)"),
+        ("term", r"another process ended it \(SIGTERM\)"),
         ("abort", "aborted"),
     ],
 )
@@ -340,7 +340,7 @@ with WorkerPool(1, "fork") as pool:
 def test_a_copy_does_not_wait_for_threads_of_opencv():
     """A forked process has OpenCV's idea of its threads and not the threads."""
     pytest.importorskip("cv2")
-    result = subprocess.run([sys.executable, "-c", AFTER_OPENCV], capture_output=True, text=True, timeout=100)
+    result = subprocess.run([sys.executable, "-c", AFTER_OPENCV], capture_output=True, text=True, timeout=LONG)
     assert result.stdout == "(1500, 1500, 3)\n", result.stderr
 
 
@@ -584,7 +584,7 @@ def test_a_fork_server_whose_parent_is_gone_says_nothing():
         end.close()
     for descriptor in (reading, writing, *memory):
         os.close(descriptor)
-    assert server.communicate(timeout=100)[1] == b""
+    assert server.communicate(timeout=LONG)[1] == b""
     assert server.returncode == 0
 
 

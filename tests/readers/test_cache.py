@@ -323,17 +323,17 @@ def test_samples_that_fail_are_not_kept(home):
         (lambda x: fn.cache(x), "say where samples are kept: memory= a number of bytes, disk= a folder, or both"),
         (lambda x: fn.cache(x, memory=0), "memory must be at least 1, got 0"),
         (lambda x: fn.cache(x, memory=1, disk_bytes=1), "disk_bytes is the limit of a folder"),
-        (lambda x: fn.cache(x * fn.random.uniform(), memory=9), "fn.random.uniform above it draws other numbers"),
+        (lambda x: fn.cache(x * fn.random.uniform(), memory=9), "fn.random.uniform before it draws different numbers"),
         (
             lambda x: fn.cache(fn.python_function(x, function=abs), memory=9),
-            "fn.python_function above it calls a function",
+            "fn.python_function before it calls a function",
         ),
         (lambda x: fn.cache(fn.external_source(lambda: [1]), memory=9), "its data comes from fn.external_source"),
         (lambda x: fn.cache(np.zeros(3), memory=9), "its data comes from no reader"),
         (lambda x: fn.cache(x + fn.readers.dataset(dataset=range(3)), memory=9), "from several readers"),
         (
             lambda x: fn.cache(fn.readers.dataset(dataset=Made(), num_outputs=2)[0], disk="folder"),
-            "cannot be recognised in a later run: give key=",
+            "cannot be recognised in a later run: pass key=",
         ),
     ],
 )
@@ -369,7 +369,7 @@ def test_no_cache_of_what_a_condition_has_decided():
         value = fn.flip(value) if label > 3 else value
         return fn.cache(value, memory=1000)
 
-    with pytest.raises(ValueError, match="above it depends on a condition: call the cache before the condition"):
+    with pytest.raises(ValueError, match="before it depends on a condition: call the cache before the condition"):
         define().build()
 
 

@@ -102,6 +102,13 @@ def test_shards_share_out_every_epoch(reader, order, num_shards, stick):
 
 
 @every_reader
+def test_a_shard_of_none_is_refused(reader):
+    """More shards than samples would leave some without any, and their ranks would wait for the others."""
+    with pytest.raises(ValueError, match=f"num_shards={COUNT + 1} is more than the {COUNT} samples.*would be empty"):
+        pipeline(reader, num_shards=COUNT + 1, shard_id=COUNT).build()
+
+
+@every_reader
 @pytest.mark.parametrize(
     ("policy", "padded", "sizes"),
     [

@@ -10,12 +10,14 @@ import queue
 import socket
 import tarfile
 import threading
+from concurrent.futures import Future
 from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow
 import pytest
 import soundfile
+from helpers import LONG
 from PIL import Image
 from pyarrow import parquet
 from readers import records
@@ -23,7 +25,7 @@ from readers import records
 from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.declare import Request
 from pipeflow.errors import BadData
-from pipeflow.operators.readers import ahead, groups_ahead, remote
+from pipeflow.operators.readers import ahead, groups_ahead, pieces, remote
 from pipeflow.operators.readers.caffe import CaffeReader
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Watch
 from pipeflow.operators.readers.order import Order
@@ -153,7 +155,7 @@ def test_a_wrong_byte_is_found_by_the_checksum(server):
     server.faults = ["wrong", "wrong"]
     assert bytes(remote.read_whole(server.url + "/a")) == server.files["/a"]
     server.faults = ["wrong"] * remote.TRIES
-    with pytest.raises(OSError, match="the checksum of what came is not the one that the server states"):
+    with pytest.raises(OSError, match="the checksum of the received data differs from the one that the server sent"):
         remote.read_whole(server.url + "/a")
 
 
@@ -167,7 +169,7 @@ def test_a_slow_answer_is_overtaken_by_a_second_request(server):
     server.faults = ["slow"]
     assert bytes(remote.read_part(url, 9, 60)) == server.files["/a"][9:69]
     assert server.requests[before:] == [("/a", "bytes=9-68")] * 2
-    assert server.closed.get(timeout=20) == b""
+    assert server.closed.get(timeout=LONG) == b""
     assert bytes(remote.read_part(url, 1, 50)) == server.files["/a"][1:51]
 
 
@@ -180,7 +182,7 @@ def test_a_second_request_that_fails_leaves_the_first(server):
 
     def send(attempt):
         if threading.current_thread() is threading.main_thread():
-            assert second.wait(20)
+            assert second.wait(LONG)
             first.set()
             return "good"
         second.set()
@@ -203,9 +205,9 @@ def test_a_quick_request_does_not_wait_for_a_slow_one(monkeypatch):
     monkeypatch.setattr(watch._changed, "wait", noted)
     slow, quick = (Race(send, Budget()) for send in (lambda attempt: None, lambda attempt: sent.set()))
     watch.add(1000.0, slow)
-    assert waiting.wait(20)
+    assert waiting.wait(LONG)
     watch.add(0.0, quick)
-    assert sent.wait(20)
+    assert sent.wait(LONG)
 
 
 def test_few_requests_are_sent_twice():
@@ -255,7 +257,7 @@ def test_redirections_empty_files_and_servers_without_parts(server):
     assert remote.size_of_url(server.url + "/empty") == 0
     server.gives_parts = False
     assert bytes(remote.read_part(server.url + "/a", 0, 5)) == b"12345"
-    with pytest.raises(BadData, match="does not give parts of files"):
+    with pytest.raises(BadData, match="does not send parts of files"):
         remote.read_part(server.url + "/a", 2, 2)
 
 
@@ -270,6 +272,22 @@ def test_a_file_is_read_ahead(server):
     assert (file.read(), file.read(5)) == (data[-10:], b"")
     file.seek(500_000)
     assert file.read(10) == data[500_000:500_010]
+
+
+def test_a_file_of_requested_pieces(server):
+    """Every byte is there, in pieces or between them; a piece that is too short is an error and not an endless wait."""
+    data = np.random.default_rng(0).bytes(3000)
+    server.files["/a"] = data
+    url, requests = server.url + "/a", pieces.Requests()
+    file = pieces.FileOfPieces(url, requests.begin([(url, 100, 500), (url, 2000, 1000)]))
+    assert file.read(50) + file.read() == data
+    file.seek(590)
+    assert file.read(20) == data[590:610]
+    short = Future()
+    short.set_result(np.frombuffer(data[:7], np.uint8))
+    file = pieces.FileOfPieces(url, [pieces.Piece(0, 10, short)])
+    with pytest.raises(EOFError, match="/a gave nothing from byte 7 on, and has 3000"):
+        file.read(10)
 
 
 def samples(output):
@@ -402,7 +420,7 @@ def test_samples_are_requested_side_by_side(server):
     """One thread of the pipeline, and requests that are answered only once four are there; the order is as ever."""
     for number in range(8):
         server.files[f"/{number}"] = bytes([number])
-    server.meeting = threading.Barrier(4, timeout=20)
+    server.meeting = threading.Barrier(4, timeout=LONG)
 
     @pipeline_def(batch_size=4, num_threads=1, prefetch_queue_depth=2, seed=1)
     def define():
@@ -707,8 +725,8 @@ def rows_of(reader, batches, size=4):
 
 def pieces_of(samples):
     """Waits for the bytes that were requested; the groups they belong to."""
-    for pieces in samples._pieces.values():
-        for piece in pieces:
+    for requested in samples._pieces.values():
+        for piece in requested:
             piece.future.result()
     return sorted(samples._pieces)
 

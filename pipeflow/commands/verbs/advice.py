@@ -23,7 +23,7 @@ def run(given: argparse.Namespace) -> Result:
     }
     best = max((a.gain or 1.0 for a in advice), default=1.0)
     if not advice:
-        return Result([Line(f"nothing stands out: {found.name} gives {figures.rate:.4g} samples/s", "good")], facts)
+        return Result([Line(f"no advice: {found.name} makes {figures.rate:.4g} samples/s", "good")], facts)
     first = (
         f"up to {best:.1f} times as fast, by the figures"
         if best > 1

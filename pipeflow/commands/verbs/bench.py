@@ -139,7 +139,7 @@ def after(advice: list[Advice]) -> list[Line]:
     """What to try."""
     others = [item for item in advice if item.kind != "bound"]
     if not others:
-        return [Line("Next: nothing stands out. Compare: --compare threads=1,2,4", "faint", wrap=True)]
+        return [Line("Next: there is no advice. Compare settings: --compare threads=1,2,4", "faint", wrap=True)]
     return [Line(f"Next: {item}", wrap=True) for item in others[:2]]
 
 

@@ -1,7 +1,6 @@
 """Records a timeline of all threads, for ui.perfetto.dev."""
 
 import argparse
-from collections import Counter
 from pathlib import Path
 
 from pipeflow.commands import target
@@ -37,25 +36,20 @@ def run(given: argparse.Namespace) -> Result:
     count = write(trace, str(path))
     events = trace.spans()
     waited = sum(event.ended - event.begun for event in events if event.kind == "wait")
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = {}
     for event in events:
         if event.kind == "stage":
-            spent[trace.stages[event.pipeline][event.stage]] += event.ended - event.begun  # type: ignore[assignment]
+            title = trace.stages[event.pipeline][event.stage]
+            spent[title] = spent.get(title, 0.0) + event.ended - event.begun
     whole = max(event.ended for event in events) - min(event.begun for event in events)
     lines = [
         Line(f"{path}: {given.n} batches in {seconds(whole)}, {count} events, {size(path.stat().st_size)}", "good"),
         Line(f"the loop waited {seconds(waited)} of them; it did nothing else", "faint"),
     ]
-    for title, took in spent.most_common(8):
+    for title, took in sorted(spent.items(), key=lambda item: item[1], reverse=True)[:8]:
         lines.append(Line(f"{seconds(took / given.n):>10} a batch  {title}"))
     lines.append(
         Line("Next: open it at ui.perfetto.dev (the file stays on your machine); arrows follow a batch", "faint")
     )
-    facts = {
-        "path": str(path.resolve()),
-        "events": count,
-        "seconds": whole,
-        "waited_seconds": waited,
-        "stages": dict(spent),
-    }
+    facts = {"path": str(path.resolve()), "events": count, "seconds": whole, "waited_seconds": waited, "stages": spent}
     return Result(lines, facts)

@@ -81,7 +81,7 @@ def run(given: argparse.Namespace) -> Result:
         lines.append(Line(f"and {len(bad) - LISTED} more", "bad"))
     if left:
         told = ", ".join(f"{count} {ending or 'without an ending'}" for ending, count in sorted(left.items())[:6])
-        lines.append(Line(f"not looked at: {told}", "faint"))
+        lines.append(Line(f"not checked: {told}", "faint"))
     if bad and not given.output:
         lines.append(
             Line('Next: -o bad.txt writes their names; in a pipeline on_error="skip" leaves them out', "faint")

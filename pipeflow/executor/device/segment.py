@@ -32,7 +32,8 @@ class DeviceSegment(DeviceStage):
             carried = sum(self.hints.get(step.inputs[0], 0) for step in stage.steps if step.role == "transfer")
             capacity = aligned(carried + device.batch_size * TABLES * len(stage.steps))
             between = sum(self.hints.get(slot, 0) for slot in self.made - held)
-            self.memory = SegmentMemory(device, -number - 2, held, capacity, between)
+            beside, threads = surroundings.beside, surroundings.settings.threads
+            self.memory = SegmentMemory(device, -number - 2, held, capacity, between, beside, threads)
             device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.blocks)
             self.reserve_slots(held)
             kinds = {"transfer": UploadStep, "merge": SelectStep, "copy": CopyStep}

@@ -1,6 +1,7 @@
 """The plan of one batch in a segment: memory, the copy to the device, and the queue of launches."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
 from pipeflow.executor.device.graphs import Queued
 from pipeflow.tensors import DeviceSample
+
+PART = 4 << 20  # bytes that are worth a thread: to copy them takes a third of a millisecond, to start it a tenth
+MOST_PARTS = 4  # threads that copy at the same time: they use the bandwidth of the memory
 
 
 class StagingChunk:
@@ -29,11 +33,31 @@ class StagingChunk:
         return min(len(self.pinned.array), self.lease.block.nbytes) - self.used
 
 
-class SegmentMemory:
-    """The memory of a segment on both sides of the copy, and between its launches."""
+def copy_all(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Copies the second of each pair to the first. NumPy copies large arrays without the interpreter's lock."""
+    for target, source in pairs:
+        np.copyto(target, source)
 
-    def __init__(self, device: Device, purpose: int, held: set[int], capacity: int, between: int) -> None:
+
+class SegmentMemory:
+    """The memory of a segment on both sides of the copy, and between its launches.
+
+    ``beside`` does several works at the same time, in up to ``threads`` threads.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        purpose: int,
+        held: set[int],
+        capacity: int,
+        between: int,
+        beside: Callable[[Sequence[Callable[[], None]]], None],
+        threads: int,
+    ) -> None:
         self.device = device
+        self.beside = beside
+        self.parts = min(threads, MOST_PARTS)
         self.runtime = device.runtime
         self.purpose = purpose  # of its staged blocks in the pool; those of outputs are known by their slots
         self.held = held  # the slots whose memory belongs to the batch
@@ -91,10 +115,13 @@ class Work:
         """Samples that are copied to the device, one after another."""
         starts, total = offsets([sample.nbytes for sample in samples])
         place, address, lease = self.stage(total)
+        count = max(1, min(self.memory.parts, total // PART, len(samples)))
+        parts: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(count)]
         for sample, start in zip(samples, starts):
-            target = place[start : start + sample.nbytes]
             if sample.nbytes:
-                np.copyto(target.view(sample.dtype).reshape(sample.shape), sample)
+                target = place[start : start + sample.nbytes].view(sample.dtype).reshape(sample.shape)
+                parts[start * count // total].append((target, sample))
+        self.memory.beside([partial(copy_all, part) for part in parts])
         return [
             DeviceArray(View(address + start, sample.shape, sample.dtype), lease)
             for sample, start in zip(samples, starts)

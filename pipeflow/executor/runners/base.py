@@ -62,7 +62,7 @@ class BoundStep:
                 try:
                     pool.reserve(nbytes, batches)
                 except MemoryError as error:
-                    asked = f"bytes_per_sample_hint={hint} asks for {batches} blocks of {nbytes} bytes"
+                    asked = f"bytes_per_sample_hint={hint} needs {batches} blocks of {nbytes} bytes"
                     add_notes(error, [asked, *self.step.notes()])
                     raise
 
@@ -96,6 +96,7 @@ class StageRunner:
     ordered = False  # takes one batch after another
     per_sample = False  # threads share a batch in chunks of samples
     strands = 1  # how many threads share a chunk: functions of one sample may wait for each other
+    alone_if_better = False  # a function in it has parallel="auto": one thread at a time, if that is faster
     waits = False  # a batch may have to wait before it can run here: ``ready`` says so
     steps: Sequence[BoundStep] = ()  # the steps that have clocks
     keeper: Keeper | None = None  # an object of the user whose state belongs to each batch

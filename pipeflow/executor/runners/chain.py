@@ -1,14 +1,13 @@
 """Chains of steps that compiled code runs for several samples in one call, without the interpreter.
 
 A step belongs to a chain if its operator declares its work as calls of compiled kernels (``@op.calls``,
-declare/kernel_calls.py). For the first sample the declarations of all steps are recorded in a program, which
+declare/kernel_calls.py). For the first sample the declarations of all steps are recorded in a program (program.py), which
 kernels/cpu/kernel_calls.py runs for it and for others. A sample that no program describes, or in which a kernel fails, is
 left to the steps themselves: they give the same results, and they report what is wrong.
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,22 +15,19 @@ import numpy as np
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan
-from pipeflow.declare import Args, KernelCalls, Memory, NoTable, NotReady, Number, OfThread, Spec, require
+from pipeflow.declare import NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.kept import read_outside
-from pipeflow.executor.runners.sample_step import SampleStep, is_large
-from pipeflow.kernels import counts
+from pipeflow.executor.runners.program import Program, held_by
+from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 
-MOST = 1 << 31  # bytes of an array: larger ones are computed one by one
-LARGEST = 1 << 28  # bytes of memory for a sample: larger ones are computed one by one, and their memory is given back
 PROGRAMS = 8  # of a chain: for files of different kinds. Samples of more kinds are computed one by one
 FAILURES = 64  # samples of which a chain tries to make a program, and cannot
-BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
-SCRATCH = -1  # the slot of an arena for what is between the calls
-BYTE = np.dtype(np.uint8)
+UNTIL_SHORTER = 4  # of those, until the chain ends before the step that describes none of them
+PAUSE = 16  # runs without a look at kernels that were not ready
 Kind = tuple[Any, ...]  # types, numbers of axes and layouts of the inputs
 
 
@@ -39,6 +35,7 @@ class Chain:
     """A maximal run of steps of a stage whose operators declare calls: ``steps[begin:end]`` of the stage."""
 
     def __init__(self, plan: Plan, steps: Sequence[SampleStep], begin: int, end: int) -> None:
+        self._whole = plan, steps
         self.begin, self.end = begin, end
         self.steps = steps[begin:end]
         read = dict.fromkeys(slot for step in self.steps for slot in step.step.inputs)
@@ -50,14 +47,17 @@ class Chain:
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
+        self.shorter: Chain | None = None  # in place of this one, if its last steps describe no sample
         self._programs: dict[Kind, list[Program]] = {}
         self._failed = 0
+        self._failed_at = [0] * len(self.steps)
+        self._pause = 0
         self._lock = threading.Lock()
 
     @classmethod
     def of(cls, plan: Plan, steps: Sequence[SampleStep]) -> "Chain | None":
         """The chain of a stage, after the steps that fetch samples; None if it has none."""
-        begin = next((number for number, step in enumerate(steps) if step.fetch is None), len(steps))
+        begin = next((number for number, step in enumerate(steps) if step.fetched_from is None), len(steps))
         end = begin
         while end < len(steps) and _able(steps[end]):
             end += 1
@@ -69,11 +69,14 @@ class Chain:
         """Runs the chain for samples, whose results in this stage so far are in ``rows``; returns those that are done."""
         if kernels.start.state.starting or kernels.kernel_calls.clock() is None:
             return set()  # before the compiler is loaded, or on a system without that clock
+        if self._pause:
+            self._pause -= 1
+            return set()
         started = timing.wall(), timing.processor()
         spent = np.zeros(len(self.steps), np.int64)
         kinds: dict[Kind, list[tuple[int, list[np.ndarray]]]] = {}
         for sample, row in rows.items():
-            arrays = [row[slot] if slot in self.inside else _held(batch, slot, sample) for slot in self.inputs]
+            arrays = [row[slot] if slot in self.inside else held_by(batch, slot, sample) for slot in self.inputs]
             if all(map(_plain, arrays)):
                 kinds.setdefault(tuple([(x.dtype, x.ndim) for x in arrays]), []).append((sample, arrays))
         done: set[int] = set()
@@ -84,6 +87,7 @@ class Chain:
                 try:
                     program = self._program(kind, number, batch, *left[0])
                 except NotReady:
+                    self._pause = PAUSE
                     break
                 if program is None:
                     left = left[1:]
@@ -95,9 +99,28 @@ class Chain:
             _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows))
         return done
 
+    def fetch(
+        self,
+        step: SampleStep,
+        batch: BatchRun,
+        rows: dict[int, list[Any]],
+        place: Placement,
+        arena: Arena,
+        pool: HeapPool,
+        lap: Clock | None,
+    ) -> set[int]:
+        """Reads the samples of a step before the chain in one call, as far as its reader can; returns those that it has read."""
+        if kernels.start.state.starting:
+            return set()
+        started = timing.wall(), timing.processor()
+        done = step.fetch_many(batch, rows, place, arena, pool)
+        if lap is not None and done:
+            lap.add(timing.wall() - started[0], timing.processor() - started[1], len(done))
+        return done
+
     def _program(
         self, kind: Kind, number: int, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]
-    ) -> "Program | None":
+    ) -> Program | None:
         """One program after another for samples of a kind; a new one, made for these arrays, if there are no more."""
         with self._lock:
             programs = self._programs.setdefault(kind, [])
@@ -105,20 +128,19 @@ class Chain:
                 return programs[number]
             if sum(map(len, self._programs.values())) >= PROGRAMS or self._failed >= FAILURES:
                 return None
+            program = Program(self)
             try:
-                program = Program(self, batch, sample, arrays)
+                program.record(batch, sample, arrays)
             except NotReady:
                 raise
             except (NoTable, *PLAIN_ERRORS):  # the step itself reports the error
                 self._failed += 1
+                self._failed_at[program.step] += 1
+                if program.step and self._failed_at[program.step] == UNTIL_SHORTER and not any(self._programs.values()):
+                    self.shorter = Chain(*self._whole, self.begin, self.begin + program.step)
                 return None
             programs.append(program)
             return program
-
-
-def _held(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
-    held = batch.values[slot]
-    return held[sample] if type(held) is list else held[sample, ...]
 
 
 def _plain(array: Any) -> bool:
@@ -148,375 +170,3 @@ def _count(laps: Sequence[Clock], spent: np.ndarray, seconds: float, busy: float
     total = max(int(spent.sum()), 1)
     for lap, share in zip(laps, (spent / total).tolist()):
         lap.add(seconds * share, busy * share, samples)
-
-
-class Program:
-    """The work of a chain on samples like a first one."""
-
-    def __init__(self, chain: Chain, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
-        self.chain = chain
-        self._size = batch.size
-        self._keys: list[tuple[int, int]] = []  # register, slot of the keys
-        self._columns: list[tuple[int, int, Any]] = []  # register, slot of an argument and its kind
-        self._counted: list[str] = []
-        self._later: list[tuple[Memory, Memory]] = []  # results that are copied past the caches
-        self._start: list[int] = []  # the first value of every register
-        self._constants: dict[int, Number] = {}
-        self._instructions: list[tuple[int, int, int, int]] = []
-        self._calls: list[_Call] = []
-        self._step = 0
-        self.places: list[_Place] = []
-        self.given: list[tuple[int, str, np.ndarray]] = []  # results that are the same for all samples
-        columns: dict[int, Memory] = {}
-        layouts = {slot: batch.layouts[slot] or "" for slot in chain.inputs}
-        self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
-        for slot, array in zip(chain.inputs, arrays):
-            address = self._register(kernels.kernel_calls.address_of(array))
-            extents = tuple([self._register(extent) for extent in array.shape])
-            self.read.append((address.register, array.ndim))
-            columns[slot] = Memory(address, extents, array.dtype)
-        self.layouts: dict[int, str] = {}
-        for number, step in enumerate(chain.steps):
-            self._step = number
-            self._declare(step, columns, layouts, batch, sample)
-        self._finish()
-
-    def _declare(
-        self, step: SampleStep, columns: dict[int, Memory], layouts: dict[int, str], batch: BatchRun, sample: int
-    ) -> None:
-        """Records one step."""
-        slots, op = step.step.outputs, step.op
-        inputs = [columns[slot] for slot in step.step.inputs]
-        op.check_dtype(inputs[0].dtype)
-        require(not op.layouts or layouts[step.step.inputs[0]] in op.layouts)
-        arguments = {**op.defaults, **step.constants}
-        varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
-        key = None
-        if step.random:
-            key = self._register(_signed(batch.keys[step.key_slot][sample]))
-            self._keys.append((key.register, step.key_slot))
-
-        def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
-            return self._output(step, output, extents, dtype)
-
-        calls = KernelCalls(
-            self, place, inputs, [layouts[slot] for slot in step.step.inputs], Args(**arguments | varying), key
-        )
-        assert op.calls_hook is not None
-        op.calls_hook(calls)
-        for made, kept in self._later:
-            self.call(kernels.streaming.stream, (made, kept), now=False)
-        self._later.clear()
-        arguments |= {name: number.value for name, number in varying.items()}
-        specs = [
-            Spec(tuple([_value(extent) for extent in memory.extents]), memory.dtype, layouts[slot])
-            for slot, memory in zip(step.step.inputs, inputs)
-        ]
-        for output, spec in enumerate(op.specs(tuple(specs), arguments, step.count)):
-            layouts[slots[output]] = self.layouts[slots[output]] = spec.layout or ""
-        for output, memory in calls.outputs.items():
-            columns[slots[output]] = memory
-        for output, value in calls.constants.items():
-            if slots[output] in self.chain.used:
-                self.given.append((slots[output], step.storages[output], value))
-
-    # What declarations record.
-
-    def _register(self, value: int | None) -> Number:
-        self._start.append(value or 0)
-        return Number(self, len(self._start) - 1, value)
-
-    def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number:
-        """An argument that differs from sample to sample."""
-        column = batch.column(slot, kind)
-        if column is None or not _are_integers(column[sample : sample + 1]):
-            raise NoTable
-        number = self._register(int(column[sample]))
-        self._columns.append((number.register, slot, kind))
-        return number
-
-    def count(self, what: str) -> None:
-        self._counted.append(what)
-
-    def _number(self, given: Any) -> Number:
-        """The register of a number; constants have registers too."""
-        if isinstance(given, Number):
-            return given
-        value = int(given)
-        if value not in self._constants:
-            self._constants[value] = self._register(value)
-        return self._constants[value]
-
-    def computed(self, operation: str, one: Any, other: Any, value: int | None) -> Number:
-        target = self._register(value)
-        code = kernels.kernel_calls.OPERATIONS.index(operation)
-        self._instructions.append((code, target.register, self._number(one).register, self._number(other).register))
-        return target
-
-    def check(self, condition: Number, fixed: bool) -> None:
-        tools = kernels.kernel_calls
-        status = tools.UNDESCRIBED if fixed else tools.REFUSED
-        self._instructions.append((tools.CHECK, status, condition.register, 0))
-
-    def memory(self, nbytes: Any) -> Number:
-        return self._memory(kernels.kernel_calls.MEMORY, nbytes)
-
-    def _memory(self, operation: int, nbytes: Any) -> Number:
-        nbytes = self._number(nbytes)
-        self.check(nbytes < MOST, fixed=False)
-        self.check(nbytes >= 0, fixed=False)
-        target = self._register(None)
-        self._instructions.append((operation, target.register, nbytes.register, 0))
-        return target
-
-    def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
-        call = _Call(kernel, arguments, self._step)
-        results = [self._register(value) for value in (call.make(arguments) if now else [None] * len(call.results))]
-        call.registers = [number.register for number in results]
-        call.moved = [(self._number(value).register, offset) for value, offset in call.numbers(arguments)]
-        self._instructions.append((kernels.kernel_calls.CALL, len(self._calls), 0, 0))
-        self._calls.append(call)
-        return results
-
-    def _output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
-        slot, storage, spec = step.step.outputs[output], step.storages[output], step.step.specs[output]
-        require(spec.dtype in (None, dtype))
-        if slot not in self.chain.used:
-            return Memory(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
-        if storage == "dense":  # the batch has the memory
-            for extent, known in zip(extents, spec.shape, strict=True):
-                self.check(self._number(extent) == known, fixed=False)
-            address = self._register(None)
-        else:
-            address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
-        registers = [self._number(extent).register for extent in extents]
-        self.places.append(_Place(slot, storage, address.register, registers, dtype))
-        if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
-            nbytes = prod(extents) * dtype.itemsize
-            made = self.memory(nbytes)
-            self._later.append((Memory(made, (nbytes,), BYTE), Memory(address, (nbytes,), BYTE)))
-            address = made
-        return Memory(address, extents, dtype)
-
-    def _finish(self) -> None:
-        """Makes arrays of the lists; every thread has a copy of the records."""
-        starts = np.cumsum([0, *(len(call.record) for call in self._calls)])
-        self._record = np.concatenate([call.record for call in self._calls] or [np.empty(0, np.uint8)])
-        moves: list[tuple[int, int, int]] = []
-        calls = []
-        for call, start in zip(self._calls, starts.tolist()):
-            first = len(moves)
-            moves += [(register, start + offset, 0) for register, offset in call.moved]
-            moves += [(register, start + offset, 1) for register, offset in zip(call.registers, call.results)]
-            calls.append((call.entry.address, call.entry.function, first, len(moves), call.step))
-        self._starts = starts[:-1]
-        self._table = np.array(calls, np.int64).reshape(-1, 5)
-        self._moves = np.array(moves, np.int64).reshape(-1, 3)
-        self._program = np.array(self._instructions, np.int64).reshape(-1, 4)
-        self._first = np.array(self._start, np.int64)
-        self._scratch = 1 << 16  # bytes of memory for a sample
-        self._results = float(1 << 12)  # bytes of results of a sample, on average
-        self._own = [
-            (start + offset, find) for call, start in zip(self._calls, starts.tolist()) for offset, find in call.own
-        ]  # arrays of the thread, and the places of their addresses in the records
-
-    # Running.
-
-    def run(
-        self,
-        batch: BatchRun,
-        left: Sequence[tuple[int, list[np.ndarray]]],
-        rows: dict[int, list[Any]],
-        arena: Arena,
-        pool: HeapPool,
-        spent: np.ndarray,
-    ) -> tuple[set[int], list[tuple[int, list[np.ndarray]]]]:
-        """Runs it for samples; returns those that are done, and those that another program may describe."""
-        tools = kernels.kernel_calls
-        count = len(left)
-        registers = np.empty((count, len(self._first)), np.int64)
-        registers[:] = self._first
-        for number, (register, axes) in enumerate(self.read):
-            registers[:, register : register + 1 + axes] = [
-                (tools.address_of(arrays[number]), *arrays[number].shape) for _, arrays in left
-            ]
-        dense = [place for place in self.places if place.storage == "dense"]
-        for place in dense:
-            registers[:, place.address] = [tools.address_of(_held(batch, place.slot, sample)) for sample, _ in left]
-        for key, slot in self._keys:
-            held = batch.keys[slot]
-            registers[:, key] = np.array([held[sample] for sample, _ in left], np.uint64).view(np.int64)
-        for number, slot, argument in self._columns:
-            column = batch.column(slot, argument)
-            values = [] if column is None else [column[sample] for sample, _ in left]
-            if column is None or not _are_integers(values):
-                return set(), []
-            registers[:, number] = values
-        record = self._record.copy()  # of this thread
-        own = record.view(np.int64)
-        for offset, find in self._own:
-            own[offset // 8] = tools.address_of(find())
-        base = tools.address_of(record)
-        moves = self._moves + (0, base, 0)
-        status = np.empty(count, np.int32)
-        blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
-        begin, least = 0, 0
-        while begin < count:
-            scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
-            results = scratch[:0]
-            if len(dense) < len(self.places):
-                results = pool.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
-            blocks.append((begin, results))
-            begin, more, least = tools.run(
-                self._program,
-                self._table,
-                moves,
-                base + self._starts,
-                registers,
-                begin,
-                status,
-                (tools.aligned(scratch), len(scratch) - tools.ALIGNMENT),
-                (tools.address_of(results), len(results)),
-                *tools.clock(),
-                spent,
-            )
-            if max(more, least) > LARGEST:
-                status[begin] = tools.REFUSED
-                begin, least = begin + 1, 0
-            else:
-                self._scratch = max(self._scratch, more)
-        codes = status.tolist()
-        done = self._keep_results(batch, left, rows, codes, registers.tolist(), blocks)
-        for what in self._counted:
-            counts.count(what, len(done))
-        return done, [item for item, code in zip(left, codes) if code == tools.UNDESCRIBED]
-
-    def _keep_results(
-        self,
-        batch: BatchRun,
-        left: Sequence[tuple[int, list[np.ndarray]]],
-        rows: dict[int, list[Any]],
-        status: list[int],
-        registers: list[list[int]],
-        blocks: list[tuple[int, np.ndarray]],
-    ) -> set[int]:
-        """Stores the results in their slots."""
-        done = {sample for (sample, _), failed in zip(left, status) if not failed}
-        if done:
-            for slot, layout in self.layouts.items():
-                if batch.layouts[slot] is None:
-                    batch.layouts[slot] = layout
-        block = nbytes = 0
-        for number, (sample, _) in enumerate(left):
-            while block + 1 < len(blocks) and blocks[block + 1][0] <= number:
-                block += 1
-            if status[number]:
-                continue
-            for slot, storage, value in self.given:
-                if storage == "dense":
-                    _held(batch, slot, sample)[...] = value
-                _keep(batch, rows[sample], slot, storage, sample, value)
-            for place in self.places:
-                if place.storage == "dense":
-                    result = _held(batch, place.slot, sample)
-                else:
-                    result = place.of(blocks[block][1], registers[number])
-                    nbytes += result.nbytes + kernels.kernel_calls.ALIGNMENT
-                _keep(batch, rows[sample], place.slot, place.storage, sample, result)
-        if done:
-            self._results = 0.8 * self._results + 0.2 * nbytes / len(done)
-        return done
-
-
-def _keep(batch: BatchRun, row: list[Any], slot: int, storage: str, sample: int, value: np.ndarray) -> None:
-    row[slot] = value
-    if storage == "table":
-        batch.values[slot][sample] = value
-
-
-def _are_integers(values: Sequence[Any]) -> bool:
-    return all(type(value) in (bool, int) for value in values)
-
-
-def _signed(key: int) -> int:
-    """The number of 64 bits with a sign that has the bits of a key."""
-    return key - (1 << 64) if key >> 63 else key
-
-
-def _value(given: Any) -> int:
-    if not isinstance(given, Number):
-        return int(given)
-    if given.value is None:
-        raise NoTable
-    return given.value
-
-
-class _Place:
-    """A result that is used after the chain."""
-
-    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype) -> None:
-        self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
-
-    def of(self, block: np.ndarray, registers: list[int]) -> np.ndarray:
-        """The result of a sample, in the memory of several."""
-        shape = tuple([registers[register] for register in self.extents])
-        begin = registers[self.address] - kernels.kernel_calls.address_of(block)
-        return block[begin : begin + prod(shape) * self.dtype.itemsize].view(self.dtype).reshape(shape)
-
-
-class _Call:
-    """A call of a kernel: its record, with the constants written in it."""
-
-    def __init__(self, kernel: Callable[..., Any], arguments: Sequence[Any], step: int) -> None:
-        tools = kernels.kernel_calls
-        types = [
-            tools.array_type(x.dtype, len(x.extents))
-            if isinstance(x, Memory)
-            else tools.array_type(x.find().dtype, x.find().ndim)
-            if isinstance(x, OfThread)
-            else tools.type_of(0 if isinstance(x, Number) else x)
-            for x in arguments
-        ]
-        self.entry = tools.entry_of(kernel, tuple(types))
-        self.step = step
-        self.registers: list[int] = []  # of the results
-        self.moved: list[tuple[int, int]] = []  # register, place in the record
-        self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # they live as long as the call
-        self.offsets = tools.offsets_of(self.entry.row)
-        self.results = [offset for name, offset in self.offsets.items() if name[0] == "r"]
-        self.own: list[tuple[int, Callable[[], np.ndarray]]] = []  # place in the record, array of the thread
-        row = np.zeros(1, self.entry.row)
-        for number, argument in enumerate(arguments):
-            if isinstance(argument, OfThread):
-                self.own.append((self.offsets[str(number)], argument.find))
-                argument = argument.find()
-            if isinstance(argument, np.ndarray):
-                require(argument.flags.c_contiguous)
-                row[str(number)] = tools.address_of(argument)
-                for axis, extent in enumerate(argument.shape):
-                    row[f"{number}_{axis}"] = extent
-            elif not isinstance(argument, (Memory, Number)):
-                row[str(number)] = argument
-        self.record = row.view(np.uint8)
-
-    def numbers(self, arguments: Sequence[Any]) -> list[tuple[Any, int]]:
-        """The numbers that are written to the record for each sample, and their places there."""
-        found: list[tuple[Any, int]] = []
-        for number, argument in enumerate(arguments):
-            if isinstance(argument, Memory):
-                offset = self.offsets[str(number)]
-                parts = (argument.address, *argument.extents)
-                found += [(part, offset + 8 * place) for place, part in enumerate(parts)]
-            elif isinstance(argument, Number):
-                found.append((argument, self.offsets[str(number)]))
-        return found
-
-    def make(self, arguments: Sequence[Any]) -> list[int]:
-        """Makes the call for the first sample, whose numbers are all known; its results."""
-        record = self.record.copy()
-        integers = record.view(np.int64)
-        for number, offset in self.numbers(arguments):
-            integers[offset // 8] = _value(number)
-        tools = kernels.kernel_calls
-        require(not tools.call(self.entry.address, self.entry.function, tools.address_of(record)))
-        return [int(integers[offset // 8]) for offset in self.results]

@@ -1,4 +1,4 @@
-"""Steps whose samples are kept for later epochs, and which steps a sample that is kept makes needless."""
+"""Steps that store samples for later epochs, and the steps that need not run for a stored sample."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ _ORDER = """
 
 
 class KeptStep(SampleStep):
-    """Gives a sample that is kept, or keeps the one that was made."""
+    """Returns a stored sample, or stores the sample that was made."""
 
     def __init__(self, plan: Plan, step: Step, inside: set[int]) -> None:
         super().__init__(plan, step, inside, None)
@@ -34,9 +34,8 @@ class KeptStep(SampleStep):
         self.progress: Progress | None = None  # of the first epoch
 
     def open(self, plan: Plan, sources: Sequence[SourceStep]) -> None:
-        """Opens what is kept of these samples."""
-        makers = {slot: step for step in plan.steps() for slot in step.outputs}
-        above = _above(self.step, makers)
+        """Opens the stores of these samples."""
+        above = _above(self.step, plan.makers())
         fetches = [step for step in above if step.fetch]
         known = all(x.name in plan.externals for step in above for _, x in step.constants if isinstance(x, External))
         if len(fetches) != 1 or not known:  # a step by itself, as in a debug run
@@ -52,21 +51,21 @@ class KeptStep(SampleStep):
             if given.get("disk") is not None:
                 if not known:
                     raise ValueError(
-                        f"what {self.reader.step.title} reads cannot be recognised in a later run: give key=, a name of the "
-                        "data that you change with it"
+                        f"the data of {self.reader.step.title} cannot be recognised in a later run: pass key=, a name of the "
+                        "data, and change the name when the data changes"
                     )
                 self._add(Path(given["disk"]) / digest, given.get("disk_bytes"), in_memory=False)
         except Exception as error:
             add_notes(error, self.step.notes())
             raise
-        self.progress = Progress("fill the cache", len(self.reader.source.samples))  # type: ignore[attr-defined]
+        self.progress = Progress("fill the cache", len(self.reader.source.samples))
 
     def _add(self, folder: Path, most: int | None, *, in_memory: bool) -> None:
         assert self.reader is not None
-        self.stores.append(Kept(folder, len(self.reader.source.samples), most, in_memory=in_memory))  # type: ignore[attr-defined]
+        self.stores.append(Kept(folder, len(self.reader.source.samples), most, in_memory=in_memory))
 
     def _digest(self, plan: Plan, above: Sequence[Step]) -> tuple[str, bool]:
-        """A name for the samples, and whether it says all that they are made of."""
+        """A name for the samples, and True if it depends on all data that they are made of."""
         key = self.constants.get("key")
         numbers: dict[int, int] = {}
         parts: list[Any] = [VERSION, platform.machine(), key]
@@ -93,7 +92,7 @@ class KeptStep(SampleStep):
 
     def _made_of(self, index: int) -> int:
         assert self.reader is not None
-        samples = self.reader.source.samples  # type: ignore[attr-defined]
+        samples = self.reader.source.samples
         return made_of(samples.source_info(index)) if hasattr(samples, "source_info") else 0
 
     def find(self, batch: BatchRun, sample: int, place: Placement) -> Any:
@@ -156,7 +155,7 @@ class Needed:
 
 
 def _needed(steps: Sequence[SampleStep], found: Sequence[int], outside: set[int]) -> list[int]:
-    """The steps whose results are used, where those in `found` are there."""
+    """The steps whose results are used, if the samples in `found` are stored."""
     used = set(outside)
     result = []
     for number in reversed(range(len(steps))):
@@ -175,7 +174,7 @@ def read_outside(plan: Plan, inside: Sequence[Step]) -> set[int]:
 
 
 def _above(step: Step, makers: dict[int, Step]) -> list[Step]:
-    """The steps that a step is made of, each after those that it reads."""
+    """The steps on which a step depends, each after those that it reads."""
     found: list[Step] = []
 
     def visit(slot: int) -> None:

@@ -52,9 +52,9 @@ class SourceStage(StageRunner):
         """The number of samples that each source gave."""
         sizes: dict[str, int] = {}
         wanted = self.course.batch_size
-        lap = Lap()
+        lap = Lap() if len(self.in_turn) > 1 else None  # a single source needs no clock beside that of its stage
         for item in self.in_turn:
-            if len(self.in_turn) > 1:
+            if lap is not None:
                 lap.enter(item.clock)
             try:
                 sizes[item.step.name] = item.run(
@@ -66,6 +66,6 @@ class SourceStage(StageRunner):
                 raise
             except Exception as error:
                 batch.fail(error, item.step)
-            if len(self.in_turn) > 1:
+            if lap is not None:
                 lap.leave(item.clock)
         return sizes

@@ -39,7 +39,7 @@ class SampleStage(StageRunner):
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         stage = plan.stages[number]
         inside = {slot for step in stage.steps for slot in step.outputs}
-        fetches = surroundings.fetches
+        readers = surroundings.readers
         self.steps: list[SampleStep] = [
             MergeStep(plan, step, inside)
             if step.role == "merge"
@@ -47,7 +47,7 @@ class SampleStage(StageRunner):
             if step.role == "kept"
             else FunctionStep(plan, step, inside)
             if FunctionStep.fits(step)
-            else SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None)
+            else SampleStep(plan, step, inside, readers[step.name] if step.fetch else None)
             for step in stage.steps
         ]
         counts = stage.strands or (len(self.steps),)
@@ -63,6 +63,8 @@ class SampleStage(StageRunner):
             kept.open(plan, surroundings.course.sources)
         for part in self.parts if any(kept.stores for kept in keeping) else ():
             self._needed[part[0]] = Needed(part, read_outside(plan, [step.step for step in part]))
+        automatic = any(step.constants.get("parallel") == "auto" for step in self.steps)
+        self.alone_if_better = automatic and self.strands == 1
         self.blamed = stage.steps[0] if stage.steps else None
         read = {slot for step in stage.steps for slot in step.reads()}
         for step in self.steps:
@@ -136,6 +138,8 @@ class SampleStage(StageRunner):
         members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in steps]
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members]
+        if self.chain is not None and self.chain.shorter is not None:
+            self.chain = self.chain.shorter
         if self.chain is not None:
             self._run_chained(self.chain, batch, range(begin, end), arena, members, laps)
         for sample in range(begin, end) if self.chain is None else ():
@@ -175,12 +179,17 @@ class SampleStage(StageRunner):
         def part(sample: int, begin: int, end: int) -> None:
             self._run_steps(batch, sample, rows[sample], members[begin:end], laps and laps[begin:end])
 
-        rows: dict[int, list[Any]] = {}
-        for sample in samples:
-            if sample not in batch.absent and sample not in batch.failures:
-                rows[sample] = [None] * self.slots
-                part(sample, 0, chain.begin)
-        rows = {sample: row for sample, row in rows.items() if sample not in batch.failures}
+        rows: dict[int, list[Any]] = {
+            sample: [None] * self.slots
+            for sample in samples
+            if sample not in batch.absent and sample not in batch.failures
+        }
+        for number, (step, _, place) in enumerate(members[: chain.begin]):
+            fetched = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)
+            for sample in rows:
+                if sample not in fetched:
+                    part(sample, number, number + 1)
+            rows = {sample: row for sample, row in rows.items() if sample not in batch.failures}
         done = chain.run(batch, rows, arena, self.pool, laps and laps[chain.begin : chain.end])
         for sample in rows:
             part(sample, chain.end if sample in done else chain.begin, len(members))

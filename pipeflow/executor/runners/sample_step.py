@@ -1,13 +1,13 @@
 """One step of a stage that runs sample by sample."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Step, has_kernels
-from pipeflow.declare import Bound
+from pipeflow.declare import Bound, Source
 from pipeflow.errors import widened
 from pipeflow.executor.batch import BatchRun, check_outputs, put
 from pipeflow.executor.runners.base import BoundStep
@@ -50,20 +50,20 @@ class SampleSource:
 class SampleStep(BoundStep):
     """Run for one sample after another, as a member of a stage."""
 
-    def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Callable[[int], Any] | None) -> None:
+    def __init__(self, plan: Plan, step: Step, inside: set[int], reader: Source | None) -> None:
         super().__init__(plan, step)
         self.inputs = tuple((slot, slot in inside) for slot in step.inputs)
         self.arguments = tuple((name, slot, slot in inside) for name, slot in step.arguments)
         # A guard on slots of earlier stages is evaluated once for the batch, other guards sample by sample.
         self.late_guard = any(slot in inside for slot, _ in step.guard)
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
-        self.fetch = fetch
-        self.random = self.op.random and fetch is None
+        self.fetched_from = reader  # of a step that reads samples
+        self.random = self.op.random and reader is None
         self.wants_source = "source" in self.op.wants
         self.key_slot = step.outputs[0] if step.outputs else -1
-        self.compiled = fetch is None and has_kernels(step)
+        self.compiled = reader is None and has_kernels(step)
         self.streams = False  # its results may be written past the caches
-        self.kernel = None if fetch is not None else Bound(self.op, self.constants, self.count, step.specs)
+        self.kernel = None if reader is not None else Bound(self.op, self.constants, self.count, step.specs)
 
     def kind_of(self, name: str) -> Any:
         """The kind of an argument."""
@@ -101,9 +101,9 @@ class SampleStep(BoundStep):
                 inputs.append(held[sample] if type(held) is list else held[sample, ...])
         place.sample = sample
         place.given = None
-        if self.fetch is not None:
+        if self.fetched_from is not None:
             try:
-                outputs = self.fetch(int(inputs[0]))
+                outputs = self.fetched_from.fetch(int(inputs[0]))
             except Exception as error:
                 raise widened(error) from error.__cause__
             if self.count == 1 and not isinstance(outputs, tuple):
@@ -136,6 +136,29 @@ class SampleStep(BoundStep):
                 for slot, layout in zip(self.step.outputs, found):
                     batch.layouts[slot] = layout or ""
         self.keep(batch, sample, row, place, outputs)
+
+    def fetch_many(
+        self, batch: BatchRun, rows: Mapping[int, list[Any]], place: "Placement", arena: Arena, pool: HeapPool
+    ) -> set[int]:
+        """Reads several samples in one call of the reader; those that it could not read are left."""
+        assert self.fetched_from is not None
+        ((slot, _),) = self.inputs
+        held = batch.values[slot]
+
+        # The memory of the thread serves once: what has been read must stay until the chunk is done.
+        blocks = [arena] if self.storages[0] != "table" or self.step.copied else []
+
+        def room(nbytes: int) -> np.ndarray:
+            return blocks.pop().block(self.step.outputs[0], nbytes) if blocks else pool.take(nbytes)
+
+        fetched = self.fetched_from.fetch_many([int(held[sample]) for sample in rows], room)
+        done = set()
+        for (sample, row), outputs in zip(rows.items(), fetched):
+            if outputs is not None:
+                place.sample, place.given = sample, None
+                self.keep(batch, sample, row, place, outputs)
+                done.add(sample)
+        return done
 
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:
         """Stores the results of one sample in their slots."""

@@ -44,7 +44,10 @@ from pipeflow.executor.workers.worker import (
 
 _SHORT_CHUNK = 100_000_000  # nanoseconds; a worker gets a second chunk in advance if chunks take less
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
-_STACK_WAIT = 0.5
+_STACK_WAIT = 2.0  # seconds for a worker to write its stack
+_QUIET = (
+    4  # a stack is complete when it has not grown at so many looks: a busy machine may stop its writer for a moment
+)
 _NOTHING = np.empty(0, np.uint8)
 _LIBRARY = str(Path(__file__).parents[2]) + os.sep
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
@@ -435,11 +438,10 @@ class Dispatcher(threading.Thread):
     def _wait_for_stack(self, worker: _Worker) -> str:
         """The stack that a worker writes on the signal; it is complete when it has stopped growing."""
         end = time.monotonic() + _STACK_WAIT
-        length = 0
-        while time.monotonic() < end:
+        length = quiet = 0
+        while time.monotonic() < end and quiet < _QUIET:
             size = os.fstat(worker.stack).st_size
-            if size and size == length:
-                break
+            quiet = quiet + 1 if size and size == length else 0
             length = size
             time.sleep(0.005)
         return worker.stack_text()

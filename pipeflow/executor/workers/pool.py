@@ -299,7 +299,7 @@ class WorkerPool:
         return list(map(Ticket, jobs))
 
     def let_go(self) -> None:
-        """Tells the workers to end, and does not wait for them."""
+        """Lets the workers end, and does not wait for them."""
         _ask_to_end(self._dispatcher)
 
     def close(self) -> None:

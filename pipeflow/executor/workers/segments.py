@@ -162,7 +162,7 @@ class Writer:
         if kind is np.ndarray:
             dtype = value.dtype
             if dtype.hasobject:
-                return (value,)
+                return (value.copy(),)  # the function may write to it again before the table is pickled
             shape = value.shape
             offset = self._lay(value)
             return offset, name_of(dtype), shape

@@ -247,7 +247,7 @@ class _WorkerLoop:
         if chunk.block:
             block = self.segments[chunk.block]
             block.remap(chunk.block_size)
-            places = [x and np.ndarray(x[2], x[1], block.flat, x[0]) for x in chunk.places]  # type: ignore[misc]
+            places = [x and np.ndarray(x[2], x[1], block.flat, x[0]) for x in chunk.places]
         writer = Writer(target)
         content = self.results(chunk, self.tasks[chunk.task], returned, writer, places)
         if not returned:

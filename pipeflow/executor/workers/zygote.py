@@ -438,7 +438,7 @@ _SIGNALS = {
     signal.SIGABRT: "it was aborted (SIGABRT) by C code",
     signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE) in C code",
     signal.SIGILL: "it ran a machine instruction that this CPU does not have (SIGILL)",
-    signal.SIGTERM: "it was asked to end (SIGTERM) by another process",
+    signal.SIGTERM: "another process ended it (SIGTERM)",
 }
 
 

@@ -51,6 +51,23 @@ def luma(source: np.ndarray, backwards: bool, out: np.ndarray) -> np.ndarray:
 
 
 @kernel
+def grey_bytes(source, weights, out):
+    """The grey of bytes, three times for each pixel: a row of pixels at a time."""
+    pixels = source.size // 3
+    line = np.empty(BLOCK, np.uint8)
+    for begin in range(0, pixels, BLOCK):
+        count = min(BLOCK, pixels - begin)
+        weigh_bytes_row(source[3 * begin : 3 * (begin + count)], weights, line, count)
+        repeat_bytes(line, out[3 * begin : 3 * (begin + count)], count)
+
+
+def grey_luma(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The grey of RGB bytes in all three channels."""
+    grey_bytes(plain(source).reshape(-1), LUMA, out.reshape(-1))
+    return out
+
+
+@kernel
 def line(source, factor, offset, out):
     """out = source * factor + offset, elementwise."""
     a, b = np.float32(factor), np.float32(offset)
@@ -92,6 +109,10 @@ def several_lines(source: np.ndarray, steps: np.ndarray, out: np.ndarray) -> np.
     return by_table(lambda values, result: lines_flat(values, np.ascontiguousarray(steps), result), source, out)
 
 
+def _alike(values: list) -> bool:
+    return values[0] == values[1] == values[2]
+
+
 def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Applies a 3 x 3 matrix (or one row of three weights) and an offset to pixels (..., 3) of any type."""
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
@@ -100,7 +121,7 @@ def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, ou
     weights, shift = np.ascontiguousarray(matrix, np.float32), np.ascontiguousarray(offset, np.float32)
     if weights.size == 3:
         weigh(flat, weights.reshape(3), shift.reshape(-1)[0], target.reshape(-1), pixels)
-    elif image.dtype == target.dtype == np.uint8 and (weights == weights[0]).all() and (shift == shift[0]).all():
+    elif image.dtype == target.dtype == np.uint8 and _alike(weights.tolist()) and _alike(shift.tolist()):
         grey(flat, weights[0], shift[0], target.reshape(-1))
     else:
         mix(flat, weights.reshape(9), shift, target.reshape(-1), pixels)

@@ -5,6 +5,7 @@ Sums are float32, rounded once.
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,42 @@ def correlate_rows(source, places, weights, out):
         for i in range(out.shape[1]):
             start = (d * source.shape[1] + i) * source.shape[2] * pixel
             tap_row(flat, start, places, weights, weights.size, target, (d * out.shape[1] + i) * size, size)
+
+
+@kernel
+def float_row(source, i, before, border, fill, line):
+    """Row i of an image (H, W, pixel) with margins, as floats; `before` is what comes before its first pixel."""
+    height, width, pixel = source.shape
+    row = border_index(i - before[0], height, border)
+    if row < 0:
+        line[:] = fill
+        return
+    values = source[row].reshape(width * pixel)
+    inside = line[before[1] * pixel : (before[1] + width) * pixel]
+    for k in range(values.size):
+        inside[k] = np.float32(values[k])
+    for margin in range(line.size // pixel - width):
+        x = margin if margin < before[1] else margin + width
+        column = border_index(x - before[1], width, border)
+        for k in range(pixel):
+            line[x * pixel + k] = fill if column < 0 else inside[column * pixel + k]
+
+
+@kernel
+def correlate_numbers(source, before, border, fill, tall, wide, lines, columns, weights, out):
+    """correlate_rows for integers without margins: the rows of a window are converted once, and kept as floats."""
+    height, size = out.shape[0], out.shape[1] * out.shape[2]
+    stride = size + (wide - 1) * source.shape[2]
+    kept, target = np.empty(tall * stride, np.float32), out.reshape(out.size)
+    places = np.empty(weights.size, np.int64)
+    for i in range(height + tall - 1):
+        begin = i % tall * stride
+        float_row(source, i, before, border, fill, kept[begin : begin + stride])
+        first = i - tall + 1
+        if first >= 0:
+            for k in range(weights.size):
+                places[k] = (first + lines[k]) % tall * stride + columns[k] * source.shape[2]
+            tap_row(kept, 0, places, weights, weights.size, target, first * size, size)
 
 
 @kernel
@@ -121,7 +158,6 @@ def division(count: int) -> tuple[int, int] | None:
     return None
 
 
-@lru_cache(maxsize=64)
 def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Two windows whose product is the kernel; None if there are none or if they would save nothing."""
     matrix = np.frombuffer(values, np.float32).reshape(height, width)
@@ -132,6 +168,51 @@ def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.n
         return None
     scale = math.sqrt(sizes[0])
     return (left[:, 0] * scale).astype(np.float32), (right[0] * scale).astype(np.float32)
+
+
+class Form(NamedTuple):
+    """A kernel as the loops need it."""
+
+    mean: tuple[int, int] | None  # factor and shift of ``division``, if all taps are equal and sum up to 1
+    windows: tuple[np.ndarray, np.ndarray] | None  # those of ``windows_of``
+    places: tuple[np.ndarray, ...]  # of the taps that are not 0
+    weights: np.ndarray
+
+
+@lru_cache(maxsize=64)
+def form_of(values: bytes, sizes: tuple[int, int, int]) -> Form:
+    """What follows from a kernel of float32 numbers alone."""
+    taps = np.frombuffer(values, np.float32).reshape(sizes)
+    flat = sizes[0] == 1
+    mean = division(taps.size) if flat and (taps == np.float32(1 / taps.size)).all() else None
+    places = np.nonzero(taps)
+    return Form(mean, windows_of(values, *sizes[1:]) if flat else None, places, np.ascontiguousarray(taps[places]))
+
+
+def _framed_correlation(
+    image: np.ndarray,
+    taps: np.ndarray,
+    anchor: tuple[int, ...],
+    border: int,
+    fill: float,
+    valid: bool,
+    form: Form,
+    out: np.ndarray,
+) -> None:
+    """By a copy with margins: volumes, floats, and kernels that are products of two windows."""
+    before = np.zeros(3, np.int64) if valid else np.array(anchor, np.int64)
+    shape = tuple(extent + size - 1 for extent, size in zip(out.shape[:3], taps.shape))
+    if shape != image.shape[:3]:
+        value = as_type(np.full(1, fill, np.float64), image.dtype)[0]
+        image = framed(image, before, shape, border, value)
+    pixel, stride = image.shape[3], image.shape[2] * image.shape[3]
+    if form.windows is not None:
+        tall, wide = form.windows
+        rows, columns = np.arange(len(tall)) * stride, np.arange(len(wide)) * pixel
+        correlate_windows(image, rows, tall, columns, wide, out)
+    else:
+        z, y, x = form.places
+        correlate_rows(image, (z * image.shape[1] + y) * stride + x * pixel, form.weights, out)
 
 
 def correlate(
@@ -155,29 +236,22 @@ def correlate(
         out_planes = out
     image = plain(source if source.dtype in READ else as_type(source, np.dtype(np.float32)))
     taps = np.ascontiguousarray(taps, np.float32)
-    if image.dtype == out.dtype == np.uint8 and len(taps) == 1 and border and not valid:
-        means = division(taps.size) if (taps == np.float32(1 / taps.size)).all() else None
-        if means is not None:
-            for plane, result in zip(image, out_planes, strict=True):
-                box_rows(plane, taps.shape[1:], anchor[1:], border, *means, result)
-            return out
-    before = np.zeros(3, np.int64) if valid else np.array(anchor, np.int64)
-    shape = tuple(extent + size - 1 for extent, size in zip(out_planes.shape[:3], taps.shape))
-    if shape != image.shape[:3]:
-        value = as_type(np.full(1, fill, np.float64), image.dtype)[0]
-        image = framed(image, before, shape, border, value)
-    pixel, stride = image.shape[3], image.shape[2] * image.shape[3]
+    form = form_of(taps.tobytes(), taps.shape)
+    flat = len(taps) == 1
+    if image.dtype == out.dtype == np.uint8 and form.mean is not None and border and not valid:
+        for plane, result in zip(image, out_planes, strict=True):
+            box_rows(plane, taps.shape[1:], anchor[1:], border, *form.mean, result)
+        return out
     direct = out.dtype in WRITTEN and not (away and out.dtype.kind != "f")
     target = out_planes if direct else np.empty(out_planes.shape, np.float32)
-    two = windows_of(taps.tobytes(), *taps.shape[1:]) if taps.shape[0] == 1 else None
-    if two is not None:
-        tall, wide = two
-        rows, columns = np.arange(len(tall)) * stride, np.arange(len(wide)) * pixel
-        correlate_windows(image, rows, tall, columns, wide, target)
+    if flat and form.windows is None and image.dtype != np.float32:
+        before = (0, 0) if valid else (anchor[1], anchor[2])
+        value = np.float32(as_type(np.full(1, fill, np.float64), image.dtype)[0])
+        _, lines, columns = form.places
+        for plane, result in zip(image, target, strict=True):
+            correlate_numbers(plane, before, border, value, *taps.shape[1:], lines, columns, form.weights, result)
     else:
-        z, y, x = np.nonzero(taps)
-        places = (z * image.shape[1] + y) * stride + x * pixel
-        correlate_rows(image, places, np.ascontiguousarray(taps[z, y, x]), target)
+        _framed_correlation(image, taps, anchor, border, fill, valid, form, target)
     if target is not out_planes:
         cast(np.rint(target) if out.dtype.kind in "iu" and not away else target, out_planes)
     return out

@@ -5,6 +5,7 @@ map the centres of pixels.
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -25,9 +26,18 @@ def spacing(sigma: float) -> int:
     return max(int(sigma / 1.5), 1)
 
 
-def elastic(
+class Grid(NamedTuple):
+    """Moves in pixels at the nodes of a grid, linear between them; line i is at (i + offset) * tall of its nodes."""
+
+    moves: np.ndarray  # (2, rows, columns): along x and along y
+    offset: float
+    tall: float
+    wide: float
+
+
+def elastic_grid(
     draw: Callable[[tuple[int, ...]], np.ndarray], height: int, width: int, alpha: float, sigma: float
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Grid:
     """Random numbers from 0 to 1, ``draw(shape)``, as displacements from -1 to 1, smoothed, multiplied and added to places.
 
     Numbers are drawn for points that are some pixels apart, and smoothed there. What is between the points is linear, which
@@ -41,10 +51,18 @@ def elastic(
     noise -= np.float32(alpha / step)
     own = math.sqrt(max(sigma * sigma - (step * step / 6 if step > 1 else 0), 1e-6)) / step
     size = (0, 0) if sigma > 0 else (1, 1)
+    smooth = [cv2.GaussianBlur(plane, size, own, borderType=cv2.BORDER_REFLECT_101) for plane in noise]
+    return Grid(np.stack(smooth), 0.0, 1 / step, 1 / step)
+
+
+def elastic(
+    draw: Callable[[tuple[int, ...]], np.ndarray], height: int, width: int, alpha: float, sigma: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The displacements of ``elastic_grid`` added to the places of the pixels."""
+    moves, _, share, _ = elastic_grid(draw, height, width, alpha, sigma)
     maps = np.empty((2, height, width), np.float32)
-    for axis, plane in enumerate(noise):
-        smooth = cv2.GaussianBlur(plane, size, own, borderType=cv2.BORDER_REFLECT_101)
-        add_between(smooth, np.float32(1 / step), axis, maps[axis])
+    for axis, nodes in enumerate(moves):
+        add_between(nodes, np.float32(share), axis, maps[axis])
     return maps[0], maps[1]
 
 
@@ -92,6 +110,11 @@ def between(nodes: np.ndarray, height: int, width: int) -> np.ndarray:
     return down @ np.ascontiguousarray(nodes, np.float32) @ across.T
 
 
+def even_grid(moves: np.ndarray, height: int, width: int) -> Grid:
+    """Nodes from edge to edge of the image."""
+    return Grid(moves, 0.5, (moves.shape[1] - 1) / height, (moves.shape[2] - 1) / width)
+
+
 def grid(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """The nodes of a grid moved (2, rows + 1, columns + 1), in pixels, and everything between them with them."""
     x, y = centers(height, width)
@@ -128,7 +151,7 @@ def _bent(distance2: np.ndarray) -> np.ndarray:
     return 0.5 * distance2 * np.log(np.maximum(distance2, 1e-20))
 
 
-def thin_plate(points: np.ndarray, moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+def thin_plate_grid(points: np.ndarray, moves: np.ndarray, height: int, width: int) -> Grid:
     """A plate bent so that it passes through the moved points (n, 2), in shares of the extents; x, y."""
     count = len(points)
     system = np.zeros((count + 3, count + 3))
@@ -146,4 +169,9 @@ def thin_plate(points: np.ndarray, moves: np.ndarray, height: int, width: int) -
     bent = _bent(((places[:, None] - points) ** 2).sum(-1))
     found = bent @ solved[:count] + solved[count] + places @ solved[count + 1 :]
     nodes = found.reshape(rows + 1, columns + 1, 2) * (width, height)
-    return grid(nodes.transpose(2, 0, 1), height, width)
+    return even_grid(nodes.transpose(2, 0, 1), height, width)
+
+
+def thin_plate(points: np.ndarray, moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The maps of ``thin_plate_grid``."""
+    return grid(thin_plate_grid(points, moves, height, width).moves, height, width)

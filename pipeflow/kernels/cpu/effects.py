@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd.bytes import reorder_pixels
+from pipeflow.kernels.cpu.simd.bytes import at_once, reorder_pixels
 
 
 @kernel
@@ -23,9 +23,6 @@ def order_pixels(source, order, fill, out):
     reorder_pixels(source, order, fill, out, source.size // 3)
 
 
-GROUP = 5  # pixels of three bytes that are moved at once, with one byte more
-
-
 def pixels_of_bytes(source: np.ndarray, order: Sequence[int], fill: int, out: np.ndarray) -> np.ndarray:
     """Pixels of three bytes with their channels in another order; a negative number takes the fill value."""
     order_pixels(plain(source).reshape(-1), *group_of(tuple(order), fill), out.reshape(-1))
@@ -35,8 +32,8 @@ def pixels_of_bytes(source: np.ndarray, order: Sequence[int], fill: int, out: np
 @lru_cache(maxsize=64)
 def group_of(order: tuple[int, ...], fill: int) -> tuple[np.ndarray, np.ndarray]:
     """Where each byte of a group comes from, and what is filled in."""
-    places = [3 * pixel + place if place >= 0 else -1 for pixel in range(GROUP) for place in order]
-    values = [0 if place >= 0 else fill for _ in range(GROUP) for place in order]
+    places = [3 * pixel + place if place >= 0 else -1 for pixel in range(at_once()) for place in order]
+    values = [0 if place >= 0 else fill for _ in range(at_once()) for place in order]
     return np.array([*places, -1], np.int8), np.array([*values, 0], np.uint8)
 
 

@@ -1,7 +1,7 @@
 """Compiling kernels: once for each (kernel, argument types), without the GIL, and kept on disk.
 
 The stamp of a kept kernel (`kernel_folder.py`) is a digest of all kernel sources, because Numba's own stamp covers only the
-function's file and would keep a kernel whose helper in another module has changed. ``kernel_files.py`` says where the files are.
+function's file and would keep a kernel whose helper in another module has changed. ``kept_code.py`` says where the files are.
 """
 
 import sys
@@ -16,8 +16,9 @@ import numpy as np
 from numba.core import dispatcher
 from numba.np import linalg
 
-from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
+from pipeflow.kernels.cpu.kernel_files import cache_class, keep
 from pipeflow.kernels.cpu.kernel_folder import stamp
+from pipeflow.kernels.kept_code import folder_for
 
 
 def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:

@@ -47,7 +47,8 @@ from pipeflow.kernels.cpu.jpeg_headers import (
 )
 from pipeflow.kernels.cpu.jpeg_pixels import BGR, GRAY, PART, RGB
 from pipeflow.kernels.cpu.kernel_calls import own_kernels
-from pipeflow.kernels.cpu.random_windows import random_window
+from pipeflow.kernels.cpu.moving import turn_image
+from pipeflow.kernels.cpu.random_windows import crop_window, random_window
 
 BLOCKS = 10  # of a unit at most; the sampling that is known has up to six
 
@@ -391,10 +392,13 @@ def _types() -> tuple[Any, ...]:
 
 def _kernels() -> list[tuple[Any, tuple[Any, ...]]]:
     """The decoder and the other kernels of programs that decode, each with the types of its arguments."""
+    image = np.zeros((1, 1, 3), np.uint8)
     return [
         (decode_image, _types()),
         (read_size, types_of(np.zeros(0, np.uint8))),
+        (turn_image, types_of(image, 1, 1, 1, image)),
         (random_window, types_of(*[1] * 3, *[1.0] * 6, 1)),
+        (crop_window, types_of(*[1] * 4, 0.5, 0.5, True)),
         *own_kernels(),
     ]
 

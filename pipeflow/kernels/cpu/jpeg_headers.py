@@ -39,6 +39,9 @@ _JFIF = np.frombuffer(b"JFIF\0", np.uint8)
 _ADOBE = np.frombuffer(b"Adobe", np.uint8)
 _PROFILE = np.frombuffer(b"ICC_PROFILE\0", np.uint8)
 _EXIF = np.frombuffer(b"Exif\0\0", np.uint8)
+# The beginnings of Exif data by the order of the bytes of a number, and the field of the orientation.
+_LOWEST_FIRST, _HIGHEST_FIRST = np.frombuffer(b"II*\0", np.uint8), np.frombuffer(b"MM\0*", np.uint8)
+_ORIENTATION = 0x0112
 _LOOKED_AT = 4096  # bytes after the size in which there may be a restart interval
 
 
@@ -272,12 +275,50 @@ def read_segments(data, place, frame, factors, codes):
         place = end
 
 
+@kernel(fastmath=False, inline="always")
+def number_in(data, place, size, lowest_first):
+    """A number of `size` bytes."""
+    value = np.int64(0)
+    for i in range(size):
+        value = value << 8 | np.int64(data[place + (size - 1 - i if lowest_first else i)])
+    return value
+
+
+@kernel(fastmath=False)
+def exif_turn(data, place, end):
+    """The orientation in Exif data; 1 if there is none or if they are damaged. The steps of `image_base.exif_orientation`."""
+    if starts_with(data, place, end, _LOWEST_FIRST):
+        lowest_first = True
+    elif starts_with(data, place, end, _HIGHEST_FIRST):
+        lowest_first = False
+    else:
+        return 1
+    if end - place < 8:
+        return 1
+    entry = place + number_in(data, place + 4, 4, lowest_first)
+    if entry + 2 > end:
+        return 1
+    count = number_in(data, entry, 2, lowest_first)
+    entry += 2
+    for _ in range(count):
+        if entry + 2 > end:
+            return 1
+        if number_in(data, entry, 2, lowest_first) == _ORIENTATION:
+            value = number_in(data, entry + 8, 2, lowest_first) if entry + 10 <= end else np.int64(1)
+            return value if 1 <= value <= 8 else np.int64(1)
+        entry += 12
+    return 1
+
+
 @kernel(fastmath=False)
 def read_size(data):
-    """(1, height, width, components) of a plain file: sequential, of 8 bits, without restart markers, and without Exif data,
-    which may turn the image. Zeros for all other files, right or wrong: `image_headers` reads those.
+    """(1, height, width, components, to the end, swapped, upside down, sideways) of a sequential file of 8 bits.
+
+    Height and width are those of the stored image. "To the end" is 1 if damage is noticed in the whole file, also if only
+    its top is wanted. The last three are what turns the image as its Exif data say: rows and columns are swapped, then rows
+    and columns are taken from their other end. Zeros for all other files, right or wrong: `image_headers` reads those.
     """
-    place, nothing = 2, (0, 0, 0, 0)
+    place, nothing, to_end, turn = 2, (0, 0, 0, 0, 0, 0, 0, 0), 0, np.int64(1)
     if data.size < 4 or data[0] != 0xFF or data[1] != 0xD8:
         return nothing
     while True:
@@ -289,10 +330,12 @@ def read_size(data):
             return nothing
         if marker == 0xC0 or marker == 0xC1:
             break
-        if not (0xE0 <= marker <= 0xEF or marker == 0xDB or marker == 0xC4 or marker == 0xFE):
+        if marker == 0xDD:
+            to_end = 1
+        elif not (0xE0 <= marker <= 0xEF or marker == 0xDB or marker == 0xC4 or marker == 0xFE):
             return nothing
         if marker == 0xE1 and starts_with(data, begin, end, _EXIF):
-            return nothing
+            turn = exif_turn(data, begin + _EXIF.size, end)
         place = end
     if end - begin < 6 or data[begin] != 8:
         return nothing
@@ -301,5 +344,8 @@ def read_size(data):
         return nothing
     for i in range(begin, min(begin - 2 + _LOOKED_AT, data.size) - 1):
         if data[i] == 0xFF and data[i + 1] == 0xDD:
-            return nothing
-    return 1, height, width, components
+            to_end = 1
+    swapped = 1 if turn >= 5 else 0
+    upside_down = 1 if turn == 3 or turn == 4 or turn >= 7 else 0
+    sideways = 1 if turn == 2 or turn == 3 or turn == 6 or turn == 7 else 0
+    return 1, height, width, components, to_end, swapped, upside_down, sideways

@@ -22,7 +22,7 @@ import numpy as np
 import simplejpeg
 
 from pipeflow import timing
-from pipeflow.kernels import counts
+from pipeflow.kernels import counts, kept_code
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu import elsewhere, start
 from pipeflow.kernels.cpu.image_base import Header
@@ -121,7 +121,7 @@ def compile_here(module: str) -> None:
 @contextmanager
 def compiling_alone(module: str) -> Iterator[bool]:
     """Takes the lock of a module in the folder of kernels; False if another process has it."""
-    locks = kernels.kernel_files.locks_of(kernels.jit.cache_folder())
+    locks = kept_code.locks_of(kernels.jit.cache_folder())
     alone = locks.take(module)
     try:
         yield alone

@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 from numba.np import numpy_support
 from numpy.typing import NDArray
 
+from pipeflow.kernels.cpu import whole_files
 from pipeflow.kernels.cpu.jit import kernel, types_of
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
@@ -291,12 +292,13 @@ def call(entry, function, record):
 
 
 def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
-    """The kernels that every program needs, with the types of their arguments."""
+    """The kernels that every program needs, and its files, with the types of their arguments."""
     table, row, pair = np.zeros((1, 1), np.int64), np.zeros(1, np.int64), (1, 1)
     status = np.zeros(1, np.int32)
     return [
         (run, types_of(table, table, table, row, table, 1, status, pair, pair, 1, 1, row)),
         (call, types_of(1, 1, 1)),
+        *whole_files.own_kernels(),
     ]
 
 

@@ -1,26 +1,6 @@
-"""The files of compiled kernels: a process compiles only kernels that no process of this user has compiled before.
+"""Numba's compiled kernels on disk; `kept_code.py` says where their files are. NUMBA_CACHE_DIR is not read."""
 
-Compiled code is run as it is read. A folder is used only if this user owns it and no other user can change it or any
-folder above it; each file has a digest of its content, so that a damaged one is compiled again; Numba's own setting
-(NUMBA_CACHE_DIR) is not read. Files are written under another name and moved into place, so that processes which
-compile at the same moment do not disturb each other. Of several processes that need the same kernel one compiles it,
-and the others wait for its file. Where no folder of the user can be written, the processes of one start share a
-temporary one, which the first of them removes when it ends.
-"""
-
-import atexit
-import hashlib
-import logging
-import os
-import pickle
-import shutil
-import stat
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,235 +9,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
-from pipeflow import system, timing
-from pipeflow.kernels.cpu.kernel_folder import chosen_base
-
-log = logging.getLogger("pipeflow.kernels")
-
-# Set by a process that keeps kernels in a temporary folder, for the processes it starts.
-SHARED = "PIPEFLOW_SHARED_KERNELS"
-_DIGEST_BYTES = 32
-# Seconds for which a process waits for another one that compiles the same kernel, and seconds between two looks. The system
-# drops the lock of a process that has ended; the limit is for a process that was stopped, and for disks with broken locks.
-_LONGEST_WAIT = 60.0
-_LOOK = 0.01
-
-
-def refusal(folder: Path) -> str:
-    """The reason why another user could have put code into this folder; "" if there is none."""
-    if not hasattr(os, "getuid"):
-        return ""
-    user = os.getuid()
-    if folder.is_symlink() or folder.parent.is_symlink():
-        return f"{folder} is, or is in, a symbolic link"
-    resolved = folder.resolve()
-    for level in (resolved, *resolved.parents):
-        status = level.stat()
-        if status.st_uid not in (user, 0) or (level == resolved and status.st_uid != user):
-            return f"{level} belongs to another user"
-        # In a folder with the sticky bit, like /tmp, others can add names but not replace ours.
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (level == resolved or not status.st_mode & stat.S_ISVTX):
-            return f"{level} can be written by others"
-    return ""
-
-
-def why_not(folder: Path) -> str:
-    """Creates the folder. "" if it can be written and no other user could have put files there, else the reason."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        reason = refusal(folder)
-        if not reason:
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-    except OSError as error:
-        return f"{folder}: {error.strerror}"
-    return reason
-
-
-@cache
-def folder_for(name: str) -> Path | None:
-    """The folder with this name for compiled code; None if no folder can be written, not even a temporary one.
-
-    If several users share the chosen folder, the first gets this name, and each other user a name with their number.
-    """
-    base = chosen_base()
-    reasons = []
-    folders = [base / name, *([base / f"{name}-user-{os.getuid()}"] if hasattr(os, "getuid") else [])]
-    folders += [Path(os.environ[SHARED]) / name] if os.environ.get(SHARED) else []
-    for folder in folders:
-        reason = why_not(folder)
-        if not reason:
-            return folder
-        reasons.append(reason)
-    temporary = _temporary_base()
-    log.warning(
-        "%s cannot be used for compiled kernels (%s): they are %s; set PIPEFLOW_CACHE_DIR to a folder that only you can write",
-        base,
-        reasons[0],
-        "compiled again by every start of the program" if temporary else "compiled again in every process",
-    )
-    if temporary is None:
-        return None
-    return None if why_not(temporary / name) else temporary / name
-
-
-@cache
-def _temporary_base() -> Path | None:
-    """A folder for this process and those it starts; removed when this process ends."""
-    for parent in (None, "/dev/shm"):
-        try:
-            base = Path(tempfile.mkdtemp(prefix="pipeflow-kernels-", dir=parent))
-        except OSError:
-            continue
-        os.environ[SHARED] = str(base)
-        atexit.register(_remove, base, os.getpid())
-        return base
-    return None
-
-
-def _remove(base: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not a forked child
-        shutil.rmtree(base, ignore_errors=True)
-
-
-class KernelFiles:
-    """One file a specialisation, named by the digest of its key; the content follows its own digest.
-
-    Numba's own cache numbers its files in an index that two processes may write at once, and then one process can read the
-    other's code under its own signature.
-    """
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder = folder
-        self.name = name
-
-    def path(self, key: Any) -> Path:
-        """The file of a key."""
-        return self.folder / f"{self.name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
-
-    def load(self, key: Any) -> Any:
-        """The stored specialisation, or None; a file that is damaged counts as absent."""
-        path = self.path(key)
-        try:
-            content = read_own(path)
-            if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
-                raise ValueError("its digest is wrong")
-            return pickle.loads(content[_DIGEST_BYTES:])
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            log.debug("kernel %s cannot be read from the cache and is compiled again: %r", self.name, error)
-            return None
-
-    def save(self, key: Any, data: Any) -> None:
-        """Stores a specialisation completely or not at all."""
-        path = self.path(key)
-        content = dumps(data)
-        temporary = ""
-        try:
-            # A random name, created by O_EXCL: no existing file is written to.
-            descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=path.name)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, path)
-        except OSError as error:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
-            log.debug("kernel %s was not stored: %r", self.name, error)
-
-    def flush(self) -> None:
-        """Removes all specialisations."""
-        for path in self.folder.glob(f"{self.name}-*.nbc"):
-            path.unlink(missing_ok=True)
-
-
-class Locks:
-    """Locks with names, each held once at a time. All are in one empty file of the folder: a name is a place in it.
-
-    Where the system or the disk has no locks, every process gets every lock: they save work, no result depends on them.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "locks"
-        self._guard = threading.Lock()
-        self._descriptor = -1
-        self._held: set[str] = set()  # the file stays open for them: closing it would drop the locks
-
-    def take(self, name: str) -> bool:
-        """True if the lock was free and is now held."""
-        with self._guard:
-            if name in self._held:
-                return False
-            try:
-                if not self._held:
-                    self._descriptor = _open_own(self._path, os.O_RDWR | os.O_CREAT)
-                taken = system.lock_place(self._descriptor, _place(name))
-            except OSError as error:
-                log.debug("there are no locks in %s: %r", self._path.parent, error)
-                taken = True
-            if taken:
-                self._held.add(name)
-            elif not self._held:
-                self._close()
-            return taken
-
-    def give(self, name: str) -> None:
-        """Releases a lock."""
-        with self._guard:
-            self._held.discard(name)
-            try:
-                if not self._held:
-                    self._close()
-                elif self._descriptor >= 0:
-                    system.unlock_place(self._descriptor, _place(name))
-            except OSError as error:
-                log.debug("a lock in %s was lost: %r", self._path.parent, error)
-
-    def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _place(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 2
-
-
-@cache
-def locks_of(folder: Path) -> Locks:
-    """The locks in a folder of compiled code."""
-    return Locks(folder)
-
-
-class Turns:
-    """Lets one process compile a kernel while the others wait for its file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._locks = locks_of(folder)
-        self._taken: list[str] = []
-
-    def wait(self, path: Path) -> bool:
-        """Waits until the file is there (True), or until it is this process's turn to make it (False)."""
-        end = timing.wall() + _LONGEST_WAIT
-        while path.name not in self._taken and not path.exists():
-            if self._locks.take(path.name):
-                self._taken.append(path.name)
-                break
-            if timing.wall() > end:
-                log.info("another process has been compiling %s for a minute: this one compiles it too", path.name)
-                break
-            time.sleep(_LOOK)
-        return path.exists()
-
-    @contextmanager
-    def given_back(self) -> Iterator[None]:
-        """Ends the turns that begin inside; turns of kernels that are compiled meanwhile end by themselves."""
-        before = len(self._taken)
-        try:
-            yield
-        finally:
-            while len(self._taken) > before:
-                self._locks.give(self._taken.pop())
+from pipeflow.kernels.kept_code import KernelFiles, Turns, folder_for
 
 
 def keep(compiled: Dispatcher, kept: "type[caching.FunctionCache]") -> None:
@@ -271,23 +23,6 @@ def keep(compiled: Dispatcher, kept: "type[caching.FunctionCache]") -> None:
             return compile_now(signature)
 
     compiled.compile = compile_in_turn  # type: ignore[method-assign, assignment]
-
-
-def _open_own(path: Path, flags: int) -> int:
-    """Opens a plain file of this user; a symbolic link is not followed."""
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags, 0o600)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
-        os.close(descriptor)
-        raise PermissionError(f"{path} is not a file of this user")
-    return descriptor
-
-
-def read_own(path: Path) -> bytes:
-    """The content of a plain file of this user; a symbolic link is not followed."""
-    with os.fdopen(_open_own(path, os.O_RDONLY), "rb") as file:
-        return file.read()
 
 
 def cache_class(stamp: Callable[[], str], name: Callable[[], str]) -> type[caching.FunctionCache]:
@@ -322,7 +57,7 @@ def cache_class(stamp: Callable[[], str], name: Callable[[], str]) -> type[cachi
 
         def __init__(self, function: Callable[..., Any]) -> None:
             super().__init__(function)
-            self._cache_file = KernelFiles(Path(self._cache_path), f"{self._impl.filename_base}-{stamp()}")
+            self._cache_file = KernelFiles(Path(self._cache_path), f"{self._impl.filename_base}-{stamp()}", dumps)
             self.turns = Turns(Path(self._cache_path))
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -5,6 +5,7 @@ import numpy as np
 
 from .casting import as_type
 from .jit import kernel, plain
+from .simd.medians import medians_of_five, medians_of_three, sort_five, sort_three
 
 # The type that OpenCV computes with, for each type that it does not support.
 WITHIN = {
@@ -99,10 +100,40 @@ def medians_of(source, tall, wide, out):
                 out[y, x, c] = middle_of(values, count)
 
 
+@kernel
+def medians_of_bytes(source, size, out):
+    """Medians of 3 x 3 or 5 x 5 bytes of (H, W, C), row by row: columns are sorted, and their borders repeated."""
+    height, width, channels = source.shape
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    total, reach = width * channels, size // 2
+    margin = reach * channels
+    stride = total + 2 * margin
+    places, columns = np.empty(size, np.int64), np.empty(size * stride, np.uint8)
+    for y in range(height):
+        for k in range(size):
+            places[k] = min(max(y + k - reach, 0), height - 1) * total
+        if size == 3:
+            sort_three(flat, places, columns, margin, stride, total)
+        else:
+            sort_five(flat, places, columns, margin, stride, total)
+        for k in range(size):
+            line = columns[k * stride : (k + 1) * stride]
+            for i in range(margin):
+                line[i] = line[margin + i % channels]
+                line[stride - 1 - i] = line[stride - 1 - margin - i % channels]
+        if size == 3:
+            medians_of_three(columns, stride, channels, target, y * total, total)
+        else:
+            medians_of_five(columns, stride, channels, target, y * total, total)
+
+
 def medians(image: np.ndarray, size: tuple[int, int], out: np.ndarray) -> np.ndarray:
     """An image (H, W, C); size is width and height, both odd."""
     wide, tall = size
     channels = image.shape[2]
+    if wide == tall and wide in (3, 5) and image.dtype == np.uint8:
+        medians_of_bytes(plain(image), wide, out)
+        return out
     if wide == tall and 1 < wide <= SQUARES.get(image.dtype, 0) and channels in (1, 3, 4):
         out[...] = cv2.medianBlur(np.ascontiguousarray(image), wide).reshape(image.shape)
         return out

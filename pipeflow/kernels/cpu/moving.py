@@ -9,7 +9,7 @@ from numba.extending import overload
 
 from pipeflow.kernels.cpu.byte_tables import translated
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
-from pipeflow.kernels.cpu.simd.moves import copy_four_bytes, transpose_block
+from pipeflow.kernels.cpu.simd.moves import GROUP, copy_group, copy_row, fill_bytes, transpose_block
 
 
 def row_of_places(image: np.ndarray, columns: int) -> np.ndarray:
@@ -31,16 +31,28 @@ def take_elements(flat, places, channels, fill, target, at):
 
 
 @kernel
-def take_rgb_bytes(flat, places, fill, target, at):
-    """take_pixels for three bytes a pixel: four are copied, and the next pixel overwrites the fourth."""
-    last, end = places.size - 1, np.uint64(flat.size // 3 - 1)
-    for j in range(places.size):
+def take_few_rgb_bytes(flat, places, first, last, fill, target, at):
+    """take_pixels for some pixels of three bytes, one after another."""
+    for j in range(first, last):
         p, begin = np.int64(places[j]), at + j * 3
-        if j < last and np.uint64(p) < end:
-            copy_four_bytes(flat, p * 3, target, begin)
-        else:
-            for k in range(3):
-                target[begin + k] = flat[p * 3 + k] if p >= 0 else fill[k]
+        for k in range(3):
+            target[begin + k] = flat[p * 3 + k] if p >= 0 else fill[k]
+
+
+@kernel
+def take_rgb_bytes(flat, places, fill, target, at):
+    """take_pixels for three bytes a pixel: whole groups at once if they are in the image, without its last pixel, or out
+    of it.
+    """
+    filled = np.empty(3 * GROUP, np.uint8)
+    for k in range(filled.size):
+        filled[k] = fill[k % 3]
+    end, j = flat.size // 3 - 1, 0
+    while j + GROUP < places.size:
+        if not copy_group(flat, places, j, end, filled, target, at + j * 3):
+            take_few_rgb_bytes(flat, places, j, j + GROUP, fill, target, at)
+        j += GROUP
+    take_few_rgb_bytes(flat, places, j, places.size, fill, target, at)
 
 
 def take_pixels(flat, places, channels, fill, target, at):
@@ -136,6 +148,29 @@ def turn_rgb_bytes(source, first, down, across, out):
                 turn_pixels(flat, target, first + i * across + j * down, down, i * columns + j, right - j)
 
 
+@kernel
+def turn_image(stored, swapped, upside_down, sideways, out):
+    """A stored image turned to `out`, as `jpeg_headers.read_size` describes it."""
+    rows, columns, channels = out.shape
+    across, down = (
+        (1, stored.shape[1]) if swapped else (stored.shape[1], 1)
+    )  # pixels from one row or column to the next
+    first = (rows - 1) * across * upside_down + (columns - 1) * down * sideways
+    across, down = (-across if upside_down else across), (-down if sideways else down)
+    if swapped and channels == 3:
+        turn_rgb_bytes(stored, first, down, across, out)
+        return
+    source, target = stored.reshape(stored.size), out.reshape(out.size)
+    many = np.uint64(channels)
+    for i in range(rows):
+        to = np.uint64(i * columns) * many
+        for j in range(columns):
+            begin = np.uint64(first + i * across + j * down) * many
+            for c in range(many):
+                target[to + c] = source[begin + c]
+            to += many
+
+
 def turn(image: np.ndarray, times: int, out: np.ndarray) -> np.ndarray:
     """An image (H, W) or (H, W, C) turned counter-clockwise by one quarter or three."""
     height, width = image.shape[:2]
@@ -197,6 +232,32 @@ def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
     if within and table.dtype == np.uint8:
         return translated(data, table[:256], out)
     (look_up_bytes if within else look_up_flat)(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
+    return out
+
+
+@kernel
+def frame_rows(source, first, stride, size, rows, fill, out, before, width):
+    """Rows of some bytes, `stride` apart, into rows of `width` bytes from place `before` on; the rest is filled."""
+    fill_bytes(out, 0, before, fill)
+    at = before
+    for i in range(rows):
+        copy_row(source, first + i * stride, size, out, at)
+        fill_bytes(out, at + size, (width if i < rows - 1 else out.size - at) - size, fill)
+        at += width
+
+
+def framed(
+    data: np.ndarray, low: Sequence[int], extents: Sequence[int], place: Sequence[int], byte: int, out: np.ndarray
+) -> np.ndarray:
+    """A part of the data, from `low` on, at a place of the output, whose other bytes are all alike.
+
+    Both have two axes, and others that are copied whole.
+    """
+    inner = math.prod(data.shape[2:]) * data.itemsize
+    stride, width = data.shape[1] * inner, out.shape[1] * inner
+    first, before = low[0] * stride + low[1] * inner, place[0] * width + place[1] * inner
+    source, target = plain(data).reshape(-1).view(np.uint8), out.reshape(-1).view(np.uint8)
+    frame_rows(source, first, stride, extents[1] * inner, extents[0], np.uint8(byte), target, before, width)
     return out
 
 

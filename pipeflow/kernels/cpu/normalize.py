@@ -10,7 +10,7 @@ import numpy as np
 from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.everyday import NORMALIZED
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
-from pipeflow.kernels.cpu.simd.bytes import mirror_pixels
+from pipeflow.kernels.cpu.simd.bytes import at_once, mirror_pixels
 from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
 FAST_IN = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -79,8 +79,8 @@ def mirror_rgb_rows(source, upside_down, order, out):
         mirror_pixels(flat, begin, target, i * size, order, size // 3)
 
 
-# Five pixels from the last to the first, of 16 bytes of which the first belongs to the pixel before.
-MIRRORED = np.array([1 + 3 * pixel + k for pixel in range(4, -1, -1) for k in range(3)] + [0], np.int8)
+# A group of pixels from the last to the first, of bytes of which the first belongs to the pixel before.
+MIRRORED = np.array([1 + 3 * pixel + k for pixel in range(at_once() - 1, -1, -1) for k in range(3)] + [0], np.int8)
 
 
 def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The window of a random crop, for compiled programs: the steps and roundings of `operators.windows.random_window`."""
+"""The window of a crop and of a random one, for compiled programs: the steps and roundings of `operators.windows`."""
 
 import math
 
@@ -51,3 +51,25 @@ def random_window(key, height, width, least_area, most_area, least_ratio, most_r
     scale = math.sqrt(min(1.0, most_area * height * width / (wide * tall)))
     wide, tall = max(1, np.int64(wide * scale)), max(1, np.int64(tall * scale))
     return (height - tall) // 2, (width - wide) // 2, tall, wide
+
+
+NO_WINDOW = 0, 0, 0, 0
+
+
+@kernel(fastmath=False)
+def place_of(extent, size, position, rounds):
+    """Where a window begins in an extent."""
+    exact = position * (extent - size)
+    if not rounds:
+        return np.int64(exact)
+    return np.int64(math.floor(exact + 0.5) if exact >= 0 else math.ceil(exact - 0.5))
+
+
+@kernel(fastmath=False)
+def crop_window(height, width, rows, columns, y, x, rounds):
+    """(top, left, height, width) of a crop; 0 rows or columns are all of them. A height of 0 if it leaves the image."""
+    rows, columns = (rows if rows > 0 else height), (columns if columns > 0 else width)
+    top, left = place_of(height, rows, y, rounds), place_of(width, columns, x, rounds)
+    if not (0 <= y <= 1 and 0 <= x <= 1) or rows > height or columns > width:
+        return NO_WINDOW
+    return top, left, rows, columns

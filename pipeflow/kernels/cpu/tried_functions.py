@@ -31,8 +31,8 @@ from pipeflow import timing
 from pipeflow.kernels.at_work import at_work
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
-from pipeflow.kernels.cpu.kernel_files import folder_for, read_own
 from pipeflow.kernels.cpu.user_functions import FOLDER, array_type, compile_error, digest, in_order, kept_on_disk
+from pipeflow.kernels.kept_code import folder_for, read_own
 
 log = logging.getLogger("pipeflow")
 CHECKED = 64

@@ -15,7 +15,8 @@ import numpy as np
 from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
-from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
+from pipeflow.kernels.cpu.kernel_files import cache_class, keep
+from pipeflow.kernels.kept_code import folder_for
 
 FOLDER = "functions"
 # Modules whose functions change with their version only.

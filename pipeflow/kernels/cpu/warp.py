@@ -4,6 +4,8 @@ The centre of a pixel is at index + 0.5. Outside the image is the fill value, wh
 interpolation, or, with `clamped`, the border pixel.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from pipeflow.kernels.cpu.blending import blend_pixels
@@ -89,12 +91,18 @@ def warp_nearest(source, matrix, fill, clamped, places, out):
     for i in range(out.shape[0]):
         c = matrix[0, 1] * (i + 0.5) + matrix[0, 2]
         d = matrix[1, 1] * (i + 0.5) + matrix[1, 2]
-        for j in range(columns):
-            x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
-            if clamped:
+        # two loops: with the choice in one, LLVM computes the positions one by one
+        if clamped:
+            for j in range(columns):
+                x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
                 x, y = min(max(x, 0.0), wide - 1.0), min(max(y, 0.0), tall - 1.0)
-            inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)
-            places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
+                inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)  # not if it is no number
+                places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
+        else:
+            for j in range(columns):
+                x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
+                inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)
+                places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
         take_pixels(flat, places, channels, fill, target, i * columns * channels)
 
 
@@ -141,15 +149,18 @@ def warp_volume(source, matrix, fill, clamped, nearest, out):
                     out[i, j, k, c] = convert(np.float32(total), out)
 
 
-def warp(
-    source: np.ndarray, matrix: np.ndarray, fill: float | tuple[float, ...] | None, nearest: bool, out: np.ndarray
-) -> np.ndarray:
+@lru_cache(maxsize=64)
+def fill_of(fill: float, channels: int, dtype: np.dtype) -> np.ndarray:
+    """The fill value of each channel in a type."""
+    return as_type(np.full(channels, fill, np.float64), dtype)
+
+
+def warp(source: np.ndarray, matrix: np.ndarray, fill: float | None, nearest: bool, out: np.ndarray) -> np.ndarray:
     """An image (H, W, C) or volume (D, H, W, C) through the matrix that maps output to input coordinates."""
     channels = source.shape[-1]
     matrix = np.ascontiguousarray(matrix, np.float64)
     if nearest and source.dtype == out.dtype and source.ndim == 3:
-        values = np.zeros(channels) if fill is None else np.broadcast_to(np.asarray(fill, np.float64), (channels,))
-        exact = as_type(np.ascontiguousarray(values), source.dtype)
+        exact = fill_of(fill or 0.0, channels, source.dtype)
         raw = np.dtype(np.uint16) if source.dtype == np.float16 else source.dtype
         places = row_of_places(source, out.shape[1])
         warp_nearest(plain(source.view(raw)), matrix, exact.view(raw), fill is None, places, out.view(raw))
@@ -158,9 +169,7 @@ def warp(
     # The nearest pixels of an image are copied, not rounded: what becomes bytes is rounded after.
     copied = nearest and source.ndim == 3 and out.dtype == np.uint8
     target = out if out.dtype in FAST and not copied else np.empty(out.shape, np.float32)
-    values = np.zeros(channels, np.float32)
-    if fill is not None:
-        values[:] = fill
+    values = fill_of(fill or 0.0, channels, np.dtype(np.float32))
     if source.ndim == 3:
         places = row_of_places(source, out.shape[1])
         (warp_nearest if nearest else warp_linear)(plain(image), matrix, values, fill is None, places, target)

@@ -56,10 +56,15 @@ def relight_bytes(source, moved, scale, out):
         i += step
 
 
-def relight(source: np.ndarray, lightness: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """RGB bytes whose lightness becomes that of a table of 511 entries, from 0 to 255."""
+def light_tables(lightness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each sum of a pixel's extremes the new lightness, and the factor of the distances from it."""
     before = np.arange(LIGHTNESSES) / 2
     room, wanted = np.minimum(before, 255 - before), np.minimum(lightness, 255 - lightness)
     scale = np.where(room > 0, wanted / np.where(room > 0, room, 1), 0)  # black and white have no colour to keep
-    relight_bytes(plain(source).reshape(-1), lightness.astype(np.float32), scale.astype(np.float32), out.reshape(-1))
+    return lightness.astype(np.float32), scale.astype(np.float32)
+
+
+def relight(source: np.ndarray, lightness: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """RGB bytes whose lightness becomes that of a table of 511 entries, from 0 to 255."""
+    relight_bytes(plain(source).reshape(-1), *light_tables(lightness), out.reshape(-1))
     return out

@@ -1,7 +1,7 @@
 // A matrix over the channels of each pixel, in float.
 // color_pixels is for the common types, colors for all.
-// instances: colors<3, 3>; colors<3, 1>; colors<1, 3>
-// instances: color_pixels<unsigned char|float, unsigned char|float, 3, 1|3>; color_pixels<unsigned char, unsigned char, 1, 3>
+// instances: colors<3, 3|1>; color_pixels<unsigned char|float, unsigned char|float, 3, 3>
+// instances: color_pixels<unsigned char, unsigned char, 3, 1>; color_pixels<unsigned char, unsigned char, 1, 3>
 #include "elements.cuh"
 
 struct ColorRow {

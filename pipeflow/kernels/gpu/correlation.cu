@@ -1,5 +1,5 @@
 // Filters with a kernel of any numbers over two or three spatial axes: a thread makes an element.
-// instances: correlate<unsigned char, unsigned char>; correlate<float, float>; correlate_any<float>
+// instances: correlate<unsigned char, unsigned char|float>; correlate<float, float>; correlate_any<float>
 #include "borders.cuh"
 #include "divide.cuh"
 #include "elements.cuh"

@@ -55,6 +55,7 @@ struct TableRow {
   byte* output;
   const byte* table;
   long long total;
+  int step;             // from value to value
 };
 
 __global__ void replace_values(const TableRow* __restrict__ rows, const int* __restrict__ first, int count) {
@@ -64,7 +65,7 @@ __global__ void replace_values(const TableRow* __restrict__ rows, const int* __r
   table[threadIdx.x] = row.table[threadIdx.x];
   __syncthreads();
   const long long start = (long long)place.block * VALUES, end = min(start + VALUES, row.total);
-  for (long long i = start + threadIdx.x; i < end; i += THREADS) row.output[i] = table[row.input[i]];
+  for (long long i = start + threadIdx.x; i < end; i += THREADS) row.output[i * row.step] = table[row.input[i * row.step]];
 }
 
 // (value - center) * factor + offset, each step rounded; the numbers come from the counts of the channel, or of all channels.

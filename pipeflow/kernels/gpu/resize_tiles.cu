@@ -25,13 +25,13 @@ struct TileRow {
   int tile_width, tiles_x, tiles_y;     // the width is a power of two
 };
 
-__device__ __forceinline__ void read_four(float (&v)[4], const byte* source, const TileRow& row) {
-  const unsigned word = bytes_at(source, row.input, row.input_end);
+template <bool INSIDE> __device__ __forceinline__ void read_four(float (&v)[4], const byte* source, const TileRow& row) {
+  const unsigned word = INSIDE ? bytes_inside(source) : bytes_at(source, row.input, row.input_end);
 #pragma unroll
-  for (int k = 0; k < 4; ++k) v[k] = (float)(word >> (8 * k) & 255);
+  for (int k = 0; k < 4; ++k) v[k] = byte_of(word, k);
 }
 
-__device__ __forceinline__ void read_four(float (&v)[4], const float* source, const TileRow&) {
+template <bool INSIDE> __device__ __forceinline__ void read_four(float (&v)[4], const float* source, const TileRow&) {
   if (((word64)source & 15) == 0) {
     const float4 part = *(const float4*)source;
     v[0] = part.x; v[1] = part.y; v[2] = part.z; v[3] = part.w;
@@ -39,6 +39,19 @@ __device__ __forceinline__ void read_four(float (&v)[4], const float* source, co
   }
 #pragma unroll
   for (int k = 0; k < 4; ++k) v[k] = source[k];
+}
+
+// The sums of four neighbours over rows below one another. INSIDE: the words around all of them are memory of the sample.
+template <bool INSIDE, class In>
+__device__ __forceinline__ void blend_four(float (&sum)[4], const In* source, const float* weights, const TileRow& row) {
+  const int taps = row.y_taps, step = row.input_row;
+  for (int k = 0; k < taps; ++k, source += step) {
+    const float weight = weights[k];
+    float v[4];
+    read_four<INSIDE>(v, source, row);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[i] = twice_rounded(weight, v[i], sum[i]);
+  }
 }
 
 struct Tile {
@@ -73,13 +86,10 @@ __device__ __forceinline__ Tile blend_rows(float* blended, const TileRow& row, i
       const In* source = input + at;
       float sum[4] = {0, 0, 0, 0};
       if (at + 4 <= span) {
-        for (int k = 0; k < taps; ++k, source += step) {
-          const float weight = weights[k];
-          float v[4];
-          read_four(v, source, row);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) sum[i] = twice_rounded(weight, v[i], sum[i]);
-        }
+        const byte *low = (const byte*)source - 3, *high = (const byte*)(source + (long long)(taps - 1) * step) + 8;
+        const bool bytes = Same<In, byte>::value;  // floats are read one by one, or from addresses of whole vectors
+        if (!bytes || (low >= row.input && high <= row.input_end)) blend_four<true>(sum, source, weights, row);
+        else blend_four<false>(sum, source, weights, row);
       } else {
         for (int k = 0; k < taps; ++k, source += step)
 #pragma unroll

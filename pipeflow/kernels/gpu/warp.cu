@@ -61,14 +61,14 @@ __device__ __forceinline__ void load_matrix(const WarpRow& row, double (&m)[12])
 __device__ __forceinline__ float limited(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 __device__ __forceinline__ double limited(double x, double low, double high) { return fmin(fmax(x, low), high); }
 
-// The element at a whole position, -1 for outside.
-__device__ __forceinline__ long long place_of(int x, int y, const WarpRow& row) {
+// The pixel at a whole position, -1 for outside. Index counts elements: 32 bits are enough for almost all images.
+template <class Index> __device__ __forceinline__ Index place_of(int x, int y, const WarpRow& row) {
   if (row.clamped) {
     x = min(max(x, 0), row.width - 1);
     y = min(max(y, 0), row.height - 1);
   }
   const bool inside = x >= 0 && y >= 0 && x < row.width && y < row.height;
-  return inside ? (long long)y * row.width + x : -1;
+  return inside ? (Index)y * row.width + x : -1;
 }
 
 __device__ __forceinline__ int nearest_of(double a, double i, double c, int last) {
@@ -76,17 +76,18 @@ __device__ __forceinline__ int nearest_of(double a, double i, double c, int last
 }
 
 // The nearest pixel of an image for output (i, j).
-__device__ __forceinline__ long long nearest_place(const WarpRow& row, const double (&m)[12], int i, int j) {
+template <class Index>
+__device__ __forceinline__ Index nearest_place(const WarpRow& row, const double (&m)[12], int i, int j) {
   const double c = __fma_rn(m[1], i + 0.5, m[2]), d = __fma_rn(m[4], i + 0.5, m[5]);
-  return place_of(nearest_of(m[0], j + 0.5, c, row.width + 1), nearest_of(m[3], j + 0.5, d, row.height + 1), row);
+  return place_of<Index>(nearest_of(m[0], j + 0.5, c, row.width + 1), nearest_of(m[3], j + 0.5, d, row.height + 1), row);
 }
 
 // An image, or a slice of a volume's: load(element) gives a float, store(channel, float) takes the results.
-template <class Load, class Store>
+template <class Index, class Load, class Store>
 __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)[12], int i, int j, Load load, Store store) {
   const float* fill = (const float*)row.fill;
   if (row.nearest) {
-    const long long at = nearest_place(row, m, i, j);
+    const Index at = nearest_place<Index>(row, m, i, j);
     for (int c = 0; c < row.channels; ++c) store(c, at < 0 ? fill[c] : load(at * row.channels + c));
     return;
   }
@@ -99,7 +100,8 @@ __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)
   const int p = (int)left, q = (int)top;
   const float u = x - left, v = y - top;
   if (p >= 0 && q >= 0 && p < row.width - 1 && q < row.height - 1) {
-    const long long at = ((long long)q * row.width + p) * row.channels, below = at + (long long)row.width * row.channels;
+    const Index at = ((Index)q * row.width + p) * row.channels, below = at + (Index)row.width * row.channels;
+#pragma unroll 3
     for (int c = 0; c < row.channels; ++c) {
       const float a = load(at + c), b = load(below + c);
       const float upper = __fmaf_rn(u, load(at + row.channels + c) - a, a);
@@ -112,7 +114,7 @@ __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const long long at = place_of(p + (k & 1), q + (k >> 1), row);
+      const Index at = place_of<Index>(p + (k & 1), q + (k >> 1), row);
       const float value = at < 0 ? fill[c] : load(at * row.channels + c);
       sum = __fadd_rn(sum, __fmul_rn(__fmul_rn(k & 1 ? u : 1 - u, k >> 1 ? v : 1 - v), value));
     }
@@ -120,7 +122,7 @@ __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)
   }
 }
 
-template <class Load, class Store>
+template <class Index, class Load, class Store>
 __device__ __forceinline__ void warp_volume(const WarpRow& row, const double (&m)[12], int i, int j, int k, Load load,
                                             Store store) {
   double place[3];
@@ -140,10 +142,10 @@ __device__ __forceinline__ void warp_volume(const WarpRow& row, const double (&m
       const int dx = corner & 1, dy = corner >> 1 & 1, dz = corner >> 2;
       int deep = r + dz;
       if (row.clamped) deep = min(max(deep, 0), row.depth - 1);
-      const long long flat = place_of(p + dx, q + dy, row);
+      const Index flat = place_of<Index>(p + dx, q + dy, row);
       const bool inside = flat >= 0 && deep >= 0 && deep < row.depth;
       const float value =
-          inside ? load(((long long)deep * row.height * row.width + flat) * row.channels + c) : ((const float*)row.fill)[c];
+          inside ? load(((Index)deep * row.height * row.width + flat) * row.channels + c) : ((const float*)row.fill)[c];
       const float weight = row.nearest ? 1.0f : (dx ? u : 1 - u) * (dy ? v : 1 - v) * (dz ? w : 1 - w);
       sum = row.nearest ? value : __fmaf_rn(weight, value, sum);
     }
@@ -151,7 +153,7 @@ __device__ __forceinline__ void warp_volume(const WarpRow& row, const double (&m
   }
 }
 
-template <class Load, class Store>
+template <class Index, class Load, class Store>
 __device__ __forceinline__ void warp_pixels(const WarpRow& row, int block, Load load, Store store) {
   double m[12];
   load_matrix(row, m);
@@ -160,33 +162,35 @@ __device__ __forceinline__ void warp_pixels(const WarpRow& row, int block, Load 
     const unsigned n = (unsigned)block * 512 + round * 256 + threadIdx.x;
     if (n >= row.total) return;
     unsigned k = n, j = divide(k, row.columns);
-    const auto put = [&](int c, float value) { store((long long)n * row.channels + c, value); };
+    const auto put = [&](int c, float value) { store((Index)n * row.channels + c, value); };
     if (row.ndim == 2) {
-      warp_image(row, m, (int)j, (int)k, load, put);
+      warp_image<Index>(row, m, (int)j, (int)k, load, put);
     } else {
       const unsigned i = divide(j, row.lines);
-      warp_volume(row, m, (int)i, (int)j, (int)k, load, put);
+      warp_volume<Index>(row, m, (int)i, (int)j, (int)k, load, put);
     }
   }
 }
 
+// For inputs and outputs of fewer than 2**31 elements.
 template <class In, class Out>
 __global__ void warp(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const WarpRow& row = rows[place.row];
   const In* input = global((const In*)row.input);
   Out* output = global((Out*)row.output);
-  warp_pixels(row, place.block, [&](long long i) { return (float)input[i]; },
-              [&](long long i, float value) { output[i] = saturated<Out>(value); });
+  warp_pixels<int>(row, place.block, [&](int i) { return (float)input[i]; },
+                   [&](int i, float value) { output[i] = saturated<Out>(value); });
 }
 
-// Every other pair of types; C is what holds the numbers of the input.
+// Every other pair of types, and more elements; C is what holds the numbers of the input.
 template <class C>
 __global__ void warp_any(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const WarpRow& row = rows[place.row];
-  warp_pixels(row, place.block, [&](long long i) { return (float)load_one<C>(row.input, row.input_type, i); },
-              [&](long long i, float value) { store_one<true, float>(row.output, row.output_type, i, value); });
+  warp_pixels<long long>(
+      row, place.block, [&](long long i) { return (float)load_one<C>(row.input, row.input_type, i); },
+      [&](long long i, float value) { store_one<true, float>(row.output, row.output_type, i, value); });
 }
 
 // The nearest pixels of images without a change of type: elements are copied as they are.
@@ -204,7 +208,7 @@ __global__ void warp_nearest(const WarpRow* __restrict__ rows, const int* __rest
     if (n >= row.total) return;
     unsigned j = n;
     const unsigned i = divide(j, row.columns);
-    const long long at = nearest_place(row, m, (int)i, (int)j);
+    const long long at = nearest_place<long long>(row, m, (int)i, (int)j);
     T* output = (T*)row.output + (long long)n * row.channels;
     for (int c = 0; c < row.channels; ++c) output[c] = at < 0 ? fill[c] : input[at * row.channels + c];
   }

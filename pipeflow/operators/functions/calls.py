@@ -27,17 +27,18 @@ PARALLEL = parameters(
     parallel=(
         Literal["serial", "threads", "processes"],
         "serial",
-        "where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in "
-        "worker processes",
+        "where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, "
+        "`processes` in worker processes",
     ),
-    timeout=(float, None, "seconds after which a call is an error; default: no limit"),
+    timeout=(float, None, "longest time of a call, in seconds; a longer call is an error; default: no limit"),
 )
 PARALLEL_OR_AUTO = PARALLEL | parameters(
     parallel=(
         Literal["serial", "threads", "processes", "auto"],
         "serial",
-        "where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in "
-        "worker processes, `auto` on threads if the code of the function shows that it keeps no state, else `serial`",
+        "where the calls run: `serial` one after another in the order of the samples, `threads` on several threads at once, "
+        "`processes` in worker processes, `auto` on threads if the code of the function shows that it keeps no state, else "
+        "`serial`",
     )
 )
 BATCH_PROCESSING = parameters(

@@ -52,7 +52,7 @@ def version_of(function: Callable[..., Any], jit: "bool | str") -> Callable[...,
     """The function that is called in place of the user's."""
     if is_auto(jit):
         return _tried(function, tolerance_of(jit)) or function
-    return kernels.user_functions.jitted(function) if jit else function  # type: ignore[no-any-return]
+    return kernels.user_functions.jitted(function) if jit else function
 
 
 def joins(function: Callable[..., Any], jit: "bool | str") -> bool:

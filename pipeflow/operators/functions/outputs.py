@@ -38,13 +38,13 @@ def count_outputs(args: Any) -> int:
 def check_outputs(args: Any) -> None:
     """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
-        raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
+        raise ValueError(f"num_outputs must be between 0 and 256, got {args.num_outputs}")
     jit = getattr(args, "jit", False)
     check_jit(jit)
     if jit and (args.batch_processing or args.parallel == "processes" or args.timeout is not None):
         raise ValueError(
             f"jit={jit!r} compiles a function of single samples that runs on the pipeline's threads: "
-            'it goes with neither batch_processing, parallel="processes" nor timeout'
+            'it cannot be combined with batch_processing, parallel="processes" or timeout'
         )
     if jit and not is_auto(jit):
         check_compilable(args.function)
@@ -69,7 +69,7 @@ def check_compilable(function: Callable[..., Any]) -> None:
     if not inspect.isfunction(inner) and not hasattr(inner, "py_func"):
         raise TypeError(
             f"jit=True compiles functions written with def or lambda, and {function_name(function)} is a "
-            f"{type(inner).__name__}: write a function that calls it, and give it what it needs as inputs"
+            f"{type(inner).__name__}: write a function that calls it, and pass the data that it needs as inputs"
         )
 
 

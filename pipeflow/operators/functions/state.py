@@ -1,8 +1,8 @@
-"""Whether a function keeps state: read from its code, without a call.
+"""Decides from its code, without a call, if a function keeps state.
 
 A function without state gives the same results in any order and on any thread. The check knows few things and refuses all
-others: constants, arrays that nothing writes to, NumPy and its like, plain functions of the same kind, and the builtins of
-BUILTINS. It names the first thing that it does not know.
+others: constants, arrays that nothing writes to, the functions of LIBRARIES, plain functions of the same kind, and the builtins
+of BUILTINS. It names the first thing that it does not know.
 """
 
 import builtins
@@ -10,6 +10,7 @@ import dis
 import inspect
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,14 +26,26 @@ def _words(text: str) -> frozenset[str]:
 
 
 # Modules whose functions keep no state, and the parts of them that do.
-LIBRARIES = ("numpy", "math", "cmath", "operator", "cv2", "scipy", "bisect", "itertools")
-STATEFUL = ("numpy.random", "scipy.io", "cv2.setRNGSeed", "cv2.randu", "cv2.randn", "cv2.randShuffle", "cv2.theRNG")
+LIBRARIES = _words(
+    "numpy math cmath operator cv2 scipy bisect itertools hashlib _hashlib _blake2 zlib binascii struct _struct"
+)
+STATEFUL = (
+    "numpy.random",
+    "scipy.io",
+    "hashlib.file_digest",
+    "cv2.setRNGSeed",
+    "cv2.randu",
+    "cv2.randn",
+    "cv2.randShuffle",
+    "cv2.theRNG",
+)
 _FILES = _words("save savez savez_compressed savetxt tofile memmap load fromfile loadtxt imwrite imread")
 BUILTINS = _words(
     "abs all any bool bytes chr complex dict divmod enumerate filter float frozenset int isinstance len list map max "
     "min ord pow range reversed round set slice sorted str sum tuple zip ArithmeticError AssertionError Exception "
     "IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError"
 )
+HARMLESS = (time.sleep,)  # functions of other modules
 # Methods that change their object; on a local object they do no harm, but the code does not say which object it is.
 _CHANGING = _words(
     "add append at byteswap clear discard extend fill insert itemset partition pop popitem put remove resize reverse "
@@ -185,7 +198,7 @@ class _Reader:
                 self._refuse(f"it uses {whole}")
                 return used
             if name not in holder:
-                self._refuse(f"it uses {whole}, which is not there")
+                self._refuse(f"it uses {whole}, which does not exist")
                 return used
             value = holder[name]
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
@@ -219,7 +232,7 @@ class _Reader:
             self._calls(value, library)
         elif isinstance(value, FunctionType):
             self.read(value)
-        elif not any(getattr(builtins, known, None) is value for known in BUILTINS):
+        elif not any(known is value for known in (*HARMLESS, *(getattr(builtins, name, None) for name in BUILTINS))):
             self._refuse(f"it uses {name}, a {type(value).__name__}")
 
 

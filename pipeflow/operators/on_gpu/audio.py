@@ -236,7 +236,7 @@ def _(call: DeviceCall) -> None:
     signals = in_float(call, [item.input for item in call.items])
     counts = [item.output.size // bins for item in call.items]
     parts = _parts(counts, max(1, FRAMES_AT_ONCE // size))
-    most = max(sum(counts[number] for number in part) for part in parts)
+    most = common_size(max(sum(counts[number] for number in part) for part in parts))
     # one part of the batch after another in the same memory
     frames, spectra = call.scratch_view((most, size), FLOAT), call.scratch_view((most, bins), COMPLEX)
     for part in parts:
@@ -270,9 +270,20 @@ def _(call: DeviceCall) -> None:
             done += count
         call.launch("audio.cu:cut_frames", np.array(cut, FRAME_ROW), [ceil_div(row[4], BLOCK) for row in cut])
         if done:
-            call.run(_transform, frames._replace(shape=(done, size)), spectra._replace(shape=(done, bins)))
+            together = common_size(done)
+            call.run(_transform, frames._replace(shape=(together, size)), spectra._replace(shape=(together, bins)))
         blocks = [ceil_div(row[2], TILE) * ceil_div(bins, TILE) for row in powers]
         call.launch("audio.cu:power_of", np.array(powers, POWER_ROW), blocks, THREADS)
+
+
+def common_size(count: int) -> int:
+    """The count or up to an eighth more: one of eight numbers for each power of two.
+
+    CuPy keeps the plans of sixteen transforms, by their number of frames, and plans a new one for up to a millisecond. The
+    frames beyond the count are whatever is in the memory; nothing reads their spectra.
+    """
+    step = max(1, 1 << max(count.bit_length() - 4, 0))
+    return ceil_div(count, step) * step
 
 
 def _parts(counts: Sequence[int], most: int) -> list[list[int]]:

@@ -94,7 +94,7 @@ def launch_colors(call: DeviceCall, matrices: list[tuple[np.ndarray, np.ndarray]
 def color_kernel(source: np.dtype, target: np.dtype, channels: int, to: int) -> str:
     """The kernel for a matrix of so many channels."""
     types = tuned(source, target)
-    if types and (channels == 3 or source == target == np.uint8):
+    if types and (channels == to or source == target == np.uint8):
         return f"color.cu:color_pixels<{types}, {channels}, {to}>"
     return f"color.cu:colors<{channels}, {to}>"
 
@@ -128,6 +128,17 @@ _colors(color.color_twist, lambda dtype, a: color.twist(dtype, a.hue, a.saturati
 _colors(color.hsv, lambda _, a: (color.color_matrix(a.hue, a.saturation, a.value), NOTHING))
 _colors(color.hue, lambda _, a: (color.color_matrix(a.hue, 1.0, 1.0), NOTHING))
 _colors(color.saturation, lambda _, a: (color.color_matrix(0.0, a.saturation, 1.0), NOTHING))
+
+
+@color.grayscale.gpu_plan
+def _(item: Item) -> tuple[np.ndarray, np.ndarray]:
+    color.three_channels(item.input.shape, "grayscale")
+    return color.grey_line(item.args.channels)
+
+
+@color.grayscale.gpu
+def _(call: DeviceCall) -> None:
+    launch_colors(call, [item.plan for item in call.items])
 
 
 @color.color_space_conversion.gpu_plan

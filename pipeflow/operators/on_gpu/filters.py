@@ -21,7 +21,7 @@ ROW = np.dtype(
         ("output_type", "i4"),
     ], align=True,
 )  # fmt: skip
-TUNED = {(np.dtype(t), np.dtype(t)) for t in (np.uint8, np.float32)}
+TUNED = {(np.dtype(source), np.dtype(target)) for source, target in (("u1", "u1"), ("f4", "f4"), ("u1", "f4"))}
 
 
 class Taps(NamedTuple):
@@ -49,11 +49,12 @@ def in_space(values: Sequence[int], missing: int) -> tuple[int, ...]:
     return (missing,) * (3 - len(values)) + tuple(values)
 
 
-def launch(call: DeviceCall, all_taps: Sequence[Taps]) -> None:
-    """Filters all items; where channels come first, plane by plane."""
-    first = call.items[0]
+def launch(call: DeviceCall, all_taps: Sequence[Taps], items: Sequence[Item] | None = None) -> None:
+    """Filters all items; where channels come first, plane by plane. By default they are those of the call."""
+    items = call.items if items is None else items
+    first = items[0]
     rows: list[Any] = []
-    for item, taps in zip(call.items, all_taps, strict=True):
+    for item, taps in zip(items, all_taps, strict=True):
         layout, source, target = item.layouts[0], item.input, item.output
         axes = spatial(layout)
         extents, results = ([view.shape[axis] for axis in axes] for view in (source, target))

@@ -88,6 +88,14 @@ def _(call: DeviceCall) -> None:
     move(call, boxes, dtype.itemsize)
 
 
+@generic.constant.gpu
+def _(call: DeviceCall) -> None:
+    args = call.items[0].args
+    numbers = generic.constant_numbers(args.fdata, args.idata, args.shape, args.dtype)
+    source = View(call.upload(numbers), numbers.shape, numbers.dtype)
+    move(call, [repeated(source, item.output) for item in call.items], numbers.itemsize)
+
+
 generic.cast.gpu(cast_items)
 generic.cast_like.gpu(cast_items)
 

@@ -133,6 +133,19 @@ def mirrored(box: Box, turned: Sequence[bool]) -> Box:
     return box._replace(input=start, inputs=tuple(-s if turn else s for s, turn in zip(box.inputs, turned)))
 
 
+@geometry.rotate90.gpu
+def _(call: DeviceCall) -> None:
+    boxes = []
+    for item in call.items:
+        times, axes = item.args.times % 4, len(item.input.shape)
+        box = box_of(item.input, item.output, item.input.shape)
+        if times % 2:  # the rows of the image are columns of the result
+            box = box._replace(outputs=(box.outputs[1], box.outputs[0], *box.outputs[2:]))
+        turned = [times > 1, times in (1, 2)] + [False] * (axes - 2)
+        boxes.append(mirrored(box, turned))
+    move(call, boxes, call.items[0].input.dtype.itemsize)
+
+
 # ----------------------------------------------------------------------------------------------------
 # pad and erase
 

@@ -8,8 +8,9 @@ from pipeflow.declare import Operator
 from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
 from pipeflow.operators import tones
 from pipeflow.operators.on_gpu.histograms import ROW, VALUES, channels_of
+from pipeflow.operators.on_gpu.moves import Tables
 
-TABLE_ROW = row_type(input="u8", output="u8", table="u8", total="i8")
+TABLE_ROW = row_type(input="u8", output="u8", table="u8", total="i8", step="i4")
 STRETCH_ROW = row_type(input="u8", output="u8", counts="u8", total="i8", step="i4", channels="i4", factor="f4")
 EVERY = np.arange(256, dtype=np.uint8)
 
@@ -27,7 +28,8 @@ def _by_table(op: Operator) -> None:
         tables = call.upload(np.stack([item.plan for item in call.items]))
         items = [(number, item) for number, item in enumerate(call.items) if item.input.size]
         rows = [
-            (item.input.address, item.output.address, tables + 256 * number, item.input.size) for number, item in items
+            (item.input.address, item.output.address, tables + 256 * number, item.input.size, 1)
+            for number, item in items
         ]
         blocks = [ceil_div(item.input.size, VALUES) for _, item in items]
         call.launch("histograms.cu:replace_values", np.array(rows, TABLE_ROW), blocks)
@@ -35,6 +37,23 @@ def _by_table(op: Operator) -> None:
 
 for _op in (tones.invert, tones.posterize, tones.solarize, tones.solarize_add):
     _by_table(_op)
+
+
+@tones.channel_shift.gpu_plan
+def _(item: Item) -> np.ndarray:
+    channels = item.input.shape[-1]
+    every = np.repeat(EVERY[None, :, None], channels, axis=2)
+    return tones.channel_shift(every, shift=item.args.shift)[0].T
+
+
+@tones.channel_shift.gpu
+def _(call: DeviceCall) -> None:
+    tables = Tables(call)
+    rows = [
+        (item.input.address + start, item.output.address + start, tables.address(item.plan[channel]), each, step)
+        for item, start, each, step, channel in channels_of(call)
+    ]
+    call.launch("histograms.cu:replace_values", np.array(rows, TABLE_ROW), [ceil_div(row[3], VALUES) for row in rows])
 
 
 def _stretch(call: DeviceCall, factor: Callable[[Item], float] | None) -> None:

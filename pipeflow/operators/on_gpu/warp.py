@@ -36,6 +36,7 @@ ROW = np.dtype(
 )
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 FLOAT = np.dtype(np.float32)
+LARGE = 1 << 31  # elements that 32 bits do not count
 
 
 @warp.rotate.gpu_plan
@@ -77,11 +78,16 @@ def _(call: DeviceCall) -> None:
     rows = [row_of(item, exact, tables) for item in call.items]
     if exact:
         kernel = f"warp_nearest<{WORDS[source.dtype.itemsize]}>"
-    elif (source.dtype, target.dtype) in TUNED:
+    elif (source.dtype, target.dtype) in TUNED and all(map(small, call.items)):
         kernel = f"warp<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
     else:
         kernel = f"warp_any<{'double' if source.dtype == np.float64 else 'float'}>"
     call.launch(f"warp.cu:{kernel}", np.array(rows, ROW), [ceil_div(row[-3], 512) for row in rows])
+
+
+def small(item: Item) -> bool:
+    """True if 32 bits count the elements."""
+    return max(item.input.size, item.output.size) < LARGE
 
 
 def row_of(item: Item, exact: bool, tables: Tables) -> tuple[Any, ...]:

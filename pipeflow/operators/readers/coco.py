@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import default, required
+from pipeflow.declare import Room, default, required
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.coco_masks import decoded_counts, filled, runs
@@ -138,6 +138,25 @@ class CocoReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The file's bytes, the boxes, the labels and the other wanted outputs."""
+        try:
+            data = read_file(self._paths[index])
+        except Exception as error:
+            error.add_note(f"listed in {self._file}")
+            raise
+        return self._sample(index, data)
+
+    def fetch_many(self, indices: list[int], room: Room) -> list[tuple[np.ndarray, ...] | None]:
+        """The same of several samples; None for files that could not be read, which ``fetch`` reports."""
+        files = self._paths.read_files(np.array(indices, np.int64), room)
+        return [None if data is None else self._tried(index, data) for index, data in zip(indices, files)]
+
+    def _tried(self, index: int, data: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        try:
+            return self._sample(index, data)
+        except Exception:
+            return None  # `fetch` fails in the same way, for its sample alone
+
+    def _sample(self, index: int, data: np.ndarray) -> tuple[np.ndarray, ...]:
         begin, end = int(self._ends[index]), int(self._ends[index + 1])
         number, height, width = self._image[index].tolist()
         boxes = self._boxes[begin:end].copy()
@@ -146,11 +165,7 @@ class CocoReader:
         if self._ratio:
             boxes /= np.array([width, height, width, height], np.float32)
         labels = self._labels[begin:end].copy()
-        try:
-            outputs = [read_file(self._paths[index]), boxes, labels]
-        except Exception as error:
-            error.add_note(f"listed in {self._file}")
-            raise
+        outputs = [data, boxes, labels]
         if self._polygons:
             outputs += self._vertices(begin, end, np.array([width, height], np.float32))
         if self._pixels:

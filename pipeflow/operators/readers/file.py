@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import default
+from pipeflow.declare import Room, default
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import (
     IMAGES,
@@ -88,6 +88,13 @@ class FileReader:
             return read_file(self._paths[index]), self._labels[index : index + 1].copy()
         with self._listing.naming(index):
             return read_file(self._paths[index]), self._labels[index : index + 1].copy()
+
+    def fetch_many(self, indices: list[int], room: Room) -> list[tuple[np.ndarray, ...] | None]:
+        """The same of several samples; None for files that could not be read, which ``fetch`` reports."""
+        chosen = np.array(indices, np.int64)
+        labels = self._labels[chosen]
+        files = self._paths.read_files(chosen, room)
+        return [None if file is None else (file, labels[k : k + 1]) for k, file in enumerate(files)]
 
     def source_info(self, index: int) -> str:
         """The file's path."""

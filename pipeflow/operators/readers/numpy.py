@@ -30,7 +30,8 @@ class NumpyReader:
 
     `file_root` with `file_filter` (sub-folders included, in alphabetical order), `files`, or a `file_list` with one
     path in each line select the files. Only the region is read from the disk (by memory mapping unless
-    `dont_use_mmap`). The numbers of the region may be nodes, with a different region for each file.
+    `dont_use_mmap`). The numbers of the region may be nodes, with a different region for each file. With ``device="gpu"``
+    the arrays are read on the CPU and copied to the GPU.
     """
 
     def __init__(
@@ -198,7 +199,12 @@ def _(args: Any) -> None:
     _slice(args).check()
 
 
+find("readers.numpy").devices = ("cpu", "gpu")  # with "gpu" the arrays are copied there
+
+
 @find("readers.numpy").instead(_VARYING)
 def _(keywords: dict[str, Any]) -> Any:
     own = {name: keywords.pop(name) for name in list(keywords) if name in _REGION}
-    return numpy_region(find("readers.numpy_paths")(**keywords), **own)
+    device = keywords.pop("device", None)
+    found = numpy_region(find("readers.numpy_paths")(**keywords), **own)
+    return found.gpu() if device == "gpu" else found

@@ -25,7 +25,7 @@ from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.windowed_order import Groups, in_windows
 
-_FOOTER = 1 << 16  # bytes at the end of a file that are read at once: what it says of its groups is seldom longer
+_FOOTER = 1 << 16  # bytes at the end of a file that are read at once: the list of its groups is seldom longer
 
 
 @reader(
@@ -37,7 +37,7 @@ class ParquetReader:
     """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of
     decoders.
 
-    Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows: groups that do
+    If shuffled, the rows of all files are in one permutation. A file can only be decoded in groups of rows: groups that do
     not fit into `cache_bytes` are decoded many times. With `shuffle_window` each group is decoded once in an epoch: the
     groups of all files are shuffled, and the rows within windows of several groups.
     """

@@ -4,7 +4,6 @@ A library that reads a file itself, like pyarrow, gets it as a file of Python. W
 once, in pieces of several megabytes on several connections, and the file waits for the piece that is read.
 """
 
-import io
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
@@ -51,26 +50,12 @@ class Requests:
         return pieces
 
 
-class FileOfPieces(io.RawIOBase):
+class FileOfPieces(RemoteFile):
     """A file at a URL of which some pieces have been requested; other places are read when they are needed."""
 
     def __init__(self, url: str, pieces: Sequence[Piece]) -> None:
-        self._file = RemoteFile(url)
+        super().__init__(url)
         self._pieces = pieces
-        self._place = 0
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Goes to a place."""
-        self._place = offset + (0, self._place, self._file.size)[whence]
-        return self._place
 
     def readinto(self, target: Any) -> int:
         """Reads up to as many bytes as there is room for."""
@@ -81,17 +66,5 @@ class FileOfPieces(io.RawIOBase):
                 wanted[: len(data)] = data.data
                 self._place += len(data)
                 return len(data)
-        following = min((x.begin for x in self._pieces if x.begin > self._place), default=self._file.size)
-        self._file.seek(self._place)
-        count = self._file.readinto(wanted[: max(0, following - self._place)])
-        self._place += count
-        return count
-
-    def read(self, size: int | None = -1) -> bytes:
-        """The next bytes, fewer at the end."""
-        left = max(0, self._file.size - self._place)
-        found = bytearray(left if size is None or size < 0 else min(size, left))
-        done = 0
-        while done < len(found):
-            done += self.readinto(memoryview(found)[done:])
-        return bytes(found)
+        following = min((x.begin for x in self._pieces if x.begin > self._place), default=self.size)
+        return super().readinto(wanted[: max(0, following - self._place)])

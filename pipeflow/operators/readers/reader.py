@@ -10,7 +10,8 @@ The order of the samples (shuffling, shards, padding, epochs, checkpoints) is ad
 `fetch` is called by the pipeline's threads, several at a time. The arrays it gives are the pipeline's: a reader that keeps
 them gives copies. A reader with ``far = True`` is read ahead on other threads (`ahead.py`); one that knows where the bytes of
 a sample are says it by ``spans(index)`` and ``assembled(index, parts)``. One with ``in_groups = True`` reads groups of
-samples, which are requested in advance (`groups_ahead.py`).
+samples, which are requested in advance (`groups_ahead.py`). One with ``fetch_many(indices, room)`` can give several samples
+in one call, where the steps after it run for several samples too.
 """
 
 import inspect
@@ -20,7 +21,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Request, Source, Spec, parameters, source
+from pipeflow.declare import Ending, Feed, Request, Room, Source, Spec, parameters, source
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
@@ -51,7 +52,7 @@ _NO_EFFECT = {
 
 
 class _Sources(Sequence[str]):
-    """The source_info of a batch's samples, written out only where they are asked for."""
+    """The source_info of a batch's samples; each text is made when it is read."""
 
     def __init__(self, reader: Any, indices: list[int]) -> None:
         self._reader = reader
@@ -149,6 +150,13 @@ class Reader(Source):
                 if source not in str(error):
                     error.add_note(f"while reading {source}")
             raise
+
+    def fetch_many(self, indices: list[int], room: Room) -> Sequence[tuple[np.ndarray, ...] | None]:
+        """Several samples at once, if the reader can; None for those that ``fetch`` has to give."""
+        read = getattr(self.samples, "fetch_many", None)
+        if read is None or self._ahead is not None or getattr(self.samples, "far", False):
+            return super().fetch_many(indices, room)
+        return read(indices, room)
 
     def reset(self) -> None:
         """Does nothing: a reader's epochs follow each other by themselves."""

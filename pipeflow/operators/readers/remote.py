@@ -57,7 +57,7 @@ class _Again(Exception):
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is a URL."""
+    """True if a path is a URL."""
     return "://" in path and _SCHEME.match(path) is not None
 
 
@@ -162,7 +162,10 @@ class RemoteFile(io.RawIOBase):
         found = bytearray(left if size is None or size < 0 else min(size, left))
         done = 0
         while done < len(found):
-            done += self.readinto(memoryview(found)[done:])
+            count = self.readinto(memoryview(found)[done:])
+            if not count:
+                raise EOFError(f"{self.url} gave nothing from byte {self._place} on, and has {self.size}")
+            done += count
         return bytes(found)
 
 
@@ -206,7 +209,7 @@ def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
         if stated.startswith("bytes */") and stated[8:].isdecimal():  # nothing is there
             return Known(int(stated[8:]), version), np.empty(0, np.uint8)
         if offset:
-            raise BadData(f"{url}: the server does not give parts of files, and bytes from {offset} on are wanted")
+            raise BadData(f"{url}: the server does not send parts of files, and the bytes from {offset} on are needed")
         found, body = Known(len(body), version), body[:length]
     else:
         begin, end, size = map(int, place.groups())
@@ -268,7 +271,7 @@ def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
         if answer.status in _REDIRECTS and "location" in answer.headers:
             here = urljoin(here, answer.headers["location"])
             if not _is_http(here):
-                raise OSError(f"{url}: the server names {here[:200]!r} as its new place, which is no http URL")
+                raise OSError(f"{url}: the server redirects to {here[:200]!r}, which is not an http URL")
             continue
         if answer.status in _BUSY:
             raise _Again(f"the server answers {answer.status} {answer.reason}")
@@ -287,7 +290,7 @@ def _check_sums(answer: Answer) -> None:
     ]
     for text in filter(None, sums):
         if base64.b64decode(text) != hashlib.md5(answer.body.data, usedforsecurity=False).digest():
-            raise _Again("the checksum of what came is not the one that the server states")
+            raise _Again("the checksum of the received data differs from the one that the server sent")
 
 
 def _connection(process: int, scheme: str, host: str) -> Connection:

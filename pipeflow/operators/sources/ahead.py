@@ -38,7 +38,7 @@ class ParallelCallback:
         if not self._direct.iterates and not self._direct.takes_info:
             raise TypeError(
                 "parallel=True needs a callable that gets the number of the sample or batch, an iterable or a generator "
-                f"function: {function_name(self.source)} takes no argument, so all workers would give the same"
+                f"function: {function_name(self.source)} takes no argument, so all workers would make the same data"
             )
 
     @property
@@ -123,7 +123,7 @@ class ParallelCallback:
         if self.attached and hasattr(self.source, "get_state"):
             return (
                 f"the state of {function_name(self.source)} lives in worker processes, where get_state() cannot reach it: "
-                "use parallel=False, or a callable that makes what its argument says and keeps no state"
+                "use parallel=False, or a callable whose result depends only on its argument"
             )
         return self._direct.unsaveable()
 
@@ -159,8 +159,9 @@ class ParallelCallback:
 
     def _take(self, request: Request) -> Chunks:
         """The chunks of this batch; those of the following batches have then been requested."""
-        if self._pending and self._pending[0][0] != request:
+        if self._pending and self._seen(self._pending[0][0]) != self._seen(request):
             self._drop()
+            self._go_to(self._delivered)
         while len(self._pending) <= self._depth:
             following = request
             if self._pending:
@@ -168,6 +169,10 @@ class ParallelCallback:
                 following = last._replace(iteration=last.iteration + 1, position=last.position + last.batch_size)
             self._pending.append((following, self._send(following)))
         return self._pending.popleft()[1]
+
+    def _seen(self, request: Request) -> Any:
+        """What the result depends on: a source of batches does not see the sizes of those before."""
+        return request if self._per_sample else (request.iteration, request.epoch)
 
     def _send(self, request: Request) -> Chunks:
         if self._direct.iterates:
@@ -184,7 +189,7 @@ class ParallelCallback:
         return [(start, self._pool.submit(self._handle, infos[start : start + size])) for start in starts]
 
     def _drop(self) -> None:
-        """Forgets what was asked ahead. Orders to an iterator run all the same: they move it."""
+        """Drops the requests made ahead. Requests to an iterator still run, because they move it on."""
         if not self._direct.iterates:
             for _, chunks in self._pending:
                 for _, ticket in chunks:

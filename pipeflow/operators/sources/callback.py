@@ -24,7 +24,7 @@ class Callback:
         self._iterator: Iterator[Any] | None = None
         self._exhausted = False
         self._taken = 0
-        self._pulling = False  # an item has been asked for and not been counted
+        self._pulling = False  # an item has been requested and not been counted
         self._restartable: Callable[[], Iterator[Any]] | None = None
         iterable = hasattr(source, "__iter__") or hasattr(source, "__getitem__")
         if inspect.isgeneratorfunction(source) and not _parameters(source):
@@ -186,7 +186,7 @@ class Callback:
             taken -= self._taken
         elif self._once:
             raise InvalidState(
-                f"{function_name(self.source)} is an iterator that has run on and cannot go back: give external_source "
+                f"{function_name(self.source)} is an iterator that has already gone on and cannot go back: give external_source "
                 "the function or list that it comes from"
             )
         else:

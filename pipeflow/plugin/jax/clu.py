@@ -55,7 +55,7 @@ class PeekableIterator(GenericIterator):
 
     def __iter__(self) -> "PeekableIterator":
         with self._turn:
-            return self if self._peeked is not None else super().__iter__()  # type: ignore[return-value]
+            return self if self._peeked is not None else super().__iter__()
 
     def reset(self) -> None:
         """Begins the next epoch; a batch that ``peek`` returned and that was not taken is left out."""
@@ -67,7 +67,9 @@ class PeekableIterator(GenericIterator):
         """The checkpoint of every pipeline, after the batch that was taken last."""
         with self._turn:
             if self._peeked is not None:
-                raise InvalidState("a batch was looked at and not taken: take it with next() before a checkpoint")
+                raise InvalidState(
+                    "peek() returned a batch that next() has not returned yet: call next() before a checkpoint"
+                )
             return super().checkpoints()
 
     def _checked(self, batch: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from pipeflow import declare
+from pipeflow.device.runtime import LEGACY
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import WrongIterator, nearest
@@ -108,11 +109,18 @@ class RaggedIterator(GenericIterator):
         """The samples in the form chosen for this output."""
         kind = self._kinds[name]
         if isinstance(batch, TensorListGPU) and kind != "dense":
-            return _ON_DEVICE[kind]([torch.from_dlpack(sample) for sample in batch], self._fill)
+            tensors = [torch.from_dlpack(sample) for sample in batch.lent(_stream_of(batch.device_id()))]
+            return _ON_DEVICE[kind](tensors, self._fill)
         result = super().convert(batch, name) if kind == "dense" else _COLLATE[kind](batch.samples(), self._fill)
         if self._pin and kind == "padded":
             result = result.pin_memory()
         return result
+
+
+def _stream_of(device_id: int) -> int:
+    """The handle of torch's current stream on a GPU, as DLPack numbers streams."""
+    handle = torch.cuda.current_stream(device_id).cuda_stream if torch.cuda.is_available() else 0
+    return handle or LEGACY
 
 
 def _nested(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:

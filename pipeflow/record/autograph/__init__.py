@@ -1,4 +1,4 @@
-"""Conversion of functions: the converted copy asks *hooks* at every condition, return and call.
+"""Conversion of functions: the converted copy calls *hooks* at every condition, return and call.
 
 If a condition is a DataNode, both branches run while the graph is built, so no branch has to become a function. The copy is
 straight-line code in which locals stay locals::

@@ -1,6 +1,6 @@
-"""The questions that converted code asks, with the answers of plain Python.
+"""The hooks that converted code calls, with the meaning of plain Python.
 
-record/conditional has the other answers, those for conditions on DataNodes.
+record/conditional has the hooks for conditions on DataNodes.
 """
 
 from contextvars import ContextVar

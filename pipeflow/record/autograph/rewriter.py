@@ -1,4 +1,4 @@
-"""The rewriter: turns the syntax tree of a function into one that asks hooks at every condition, return and call."""
+"""The rewriter: turns the syntax tree of a function into one that calls hooks at every condition, return and call."""
 
 import ast
 from collections.abc import Iterable, Sequence

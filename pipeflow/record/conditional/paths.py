@@ -188,7 +188,7 @@ class NodeChoice:
 class NodeTernary(NodeChoice):
     """``x if node else y``."""
 
-    def end(self, first: Any, second: Any = UNSET) -> Any:  # type: ignore[override]
+    def end(self, first: Any, second: Any = UNSET) -> Any:
         """The merged value."""
         sides = (self.first, self._leave({}))
         ends = [
@@ -213,7 +213,7 @@ class NodeLogical(NodeTernary):
     def _predicate(self) -> Any:
         return self.session.boolean(self.condition, self.operator, "left", self.where)
 
-    def end(self, first: Any, second: Any = UNSET) -> Any:  # type: ignore[override]
+    def end(self, first: Any, second: Any = UNSET) -> Any:
         """The merged bool."""
         right = self.session.boolean(first, self.operator, "right", self.where)
         taken = Exit("fall", State({EXPRESSION: right}, capture((), {}, self.boxes).boxes), self.session.scope)

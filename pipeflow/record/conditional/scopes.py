@@ -92,7 +92,7 @@ class Unusable:
         raise self._pf_kind(self._pf_message)  # type: ignore[attr-defined]
 
     __hash__ = object.__hash__
-    __class__ = property(_pf_raise)  # type: ignore[assignment]  # to ask what it is, as every operator does, is a use
+    __class__ = property(_pf_raise)  # reading its class, as every operator does, is a use
 
     def __repr__(self) -> str:
         return "<variable without a single value>"

@@ -1,4 +1,4 @@
-"""The variables of a frame and the mutable containers they refer to: they are captured, compared and restored."""
+"""The variables of a frame and the mutable containers they refer to: captures, compares and restores them."""
 
 import functools
 import types as python_types

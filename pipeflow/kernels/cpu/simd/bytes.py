@@ -23,7 +23,6 @@ from pipeflow.kernels.cpu.simd.instructions import (
 )
 
 WIDE = ir.VectorType(INT8, 64)
-SIXTEEN = ir.VectorType(INT8, 16)
 AHEAD = 8  # groups of pixels that are read before the first is written
 
 
@@ -64,53 +63,66 @@ def translate_row(builder, source, table, out, total):
     over(builder, total, body, wide=4 if wide else 1, width=64 if wide else 8)
 
 
-def _by_fives(
-    builder: Any, source: Any, out: Any, total: Any, place_of: Callable[[Any], Any], moved: Callable[[Any], Any]
+def at_once() -> int:
+    """The number of pixels of three bytes that are moved at once; together with one byte more they fill a vector."""
+    return 21 if has_tables() else 5
+
+
+def _shuffled(builder: Any, value: Any, places: Any) -> Any:
+    """The bytes of a vector in the order of another one, whose numbers below 0 take any."""
+    name = "llvm.x86.avx512.permvar.qi.512" if value.type == WIDE else "llvm.x86.ssse3.pshuf.b.128"
+    kind = ir.FunctionType(value.type, [value.type, value.type])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), (value, places))
+
+
+def _by_groups(
+    builder: Any, source: Any, out: Any, total: Any, place_of: Callable[[Any, int], Any], moved: Callable[[Any], Any]
 ) -> Any:
-    """Five pixels of three bytes at a time, ``moved`` from ``place_of(where they go)``; returns how many pixels are done.
+    """``at_once`` pixels of three bytes at a time, ``moved`` from ``place_of(where they go, bytes)``; returns their number.
 
     Several groups are read before the first is written: in memory that begins at the same place of a page, processors
     take each read for one of what was written just before, and wait.
     """
-    steps = builder.sdiv(builder.sub(total, INT64(1)), INT64(15))
+    size = 3 * at_once()
+    vector = ir.VectorType(INT8, size + 1)
+    steps = builder.sdiv(builder.sub(total, INT64(1)), INT64(size))
     blocks = builder.sdiv(steps, INT64(AHEAD))
 
     def move(first: Any, count: int) -> None:
-        places = [builder.add(first, INT64(15 * group)) for group in range(count)]
-        values = [load(builder, at(builder, source, place_of(place)), SIXTEEN, 1) for place in places]
+        places = [builder.add(first, INT64(size * group)) for group in range(count)]
+        values = [load(builder, at(builder, source, place_of(place, size)), vector, 1) for place in places]
         for place, value in zip(places, values, strict=True):
             store(builder, moved(value), at(builder, out, place), 1)
 
     with cgutils.for_range(builder, blocks, intp=INT64) as loop:
-        move(builder.mul(loop.index, INT64(15 * AHEAD)), AHEAD)
+        move(builder.mul(loop.index, INT64(size * AHEAD)), AHEAD)
     ahead = builder.mul(blocks, INT64(AHEAD))
     with cgutils.for_range(builder, builder.sub(steps, ahead), intp=INT64) as loop:
-        move(builder.mul(builder.add(ahead, loop.index), INT64(15)), 1)
-    return builder.mul(steps, INT64(5))
+        move(builder.mul(builder.add(ahead, loop.index), INT64(size)), 1)
+    return builder.mul(steps, INT64(at_once()))
 
 
 @vector_function(DATA, DATA, DATA, DATA, INDEX)
 def reorder_pixels(builder, source, order, fill, out, pixels):
     """Pixels of three bytes: byte k of each is the input's byte order[k], or fill[k] where that is negative.
 
-    ``order`` and ``fill`` are of 16 bytes, of five pixels and one byte more: five are moved at a time, and the next five
-    overwrite the sixteenth byte.
+    ``order`` and ``fill`` are those of a group of ``at_once`` pixels and of one byte more, which the next group overwrites.
     """
     source, order, fill, out = source.pointer, order.pointer, fill.pointer, out.pointer
     total = builder.mul(pixels, INT64(3))
     done = INT64(0)
     if "ssse3" in extensions():
-        places, values = load(builder, order, SIXTEEN, 1), load(builder, fill, SIXTEEN, 1)
-        kind = ir.FunctionType(SIXTEEN, [SIXTEEN, SIXTEEN])
-        shuffle = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.ssse3.pshuf.b.128")
+        vector = ir.VectorType(INT8, 3 * at_once() + 1)
+        places, values = load(builder, order, vector, 1), load(builder, fill, vector, 1)
+        kept = builder.icmp_signed(">=", places, number(0, vector))
 
-        def place_of(begin: Any) -> Any:
+        def place_of(begin: Any, _size: int) -> Any:
             return begin
 
         def moved(value: Any) -> Any:
-            return builder.or_(builder.call(shuffle, [value, places]), values)
+            return builder.select(kept, _shuffled(builder, value, places), values)
 
-        done = _by_fives(builder, source, out, total, place_of, moved)
+        done = _by_groups(builder, source, out, total, place_of, moved)
     with cgutils.for_range(builder, builder.sub(pixels, done), intp=INT64) as loop:
         begin = builder.mul(builder.add(done, loop.index), INT64(3))
         # all three are read before the first is written
@@ -145,23 +157,21 @@ def repeat_bytes(builder, source, out, total):
 
 @vector_function(DATA, INDEX, DATA, INDEX, DATA, INDEX)
 def mirror_pixels(builder, source, offset, out, out_offset, order, pixels):
-    """A row of pixels of three bytes in the opposite order; ``order`` is that of five pixels and one byte more."""
+    """A row of pixels of three bytes in the opposite order; ``order`` is that of ``at_once`` pixels and of one byte more."""
     source, out = at(builder, source.pointer, offset), at(builder, out.pointer, out_offset)
     total = builder.mul(pixels, INT64(3))
     done = INT64(0)
     if "ssse3" in extensions():
-        places = load(builder, order.pointer, SIXTEEN, 1)
-        kind = ir.FunctionType(SIXTEEN, [SIXTEEN, SIXTEEN])
-        shuffle = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.ssse3.pshuf.b.128")
+        places = load(builder, order.pointer, ir.VectorType(INT8, 3 * at_once() + 1), 1)
 
-        def place_of(begin: Any) -> Any:
-            # of the 16 bytes the first belongs to the pixel before, so that five whole pixels end at the last
-            return builder.sub(builder.sub(total, begin), INT64(16))
+        def place_of(begin: Any, size: int) -> Any:
+            # the first byte belongs to the pixel before, so that whole pixels end at the last
+            return builder.sub(builder.sub(total, begin), INT64(size + 1))
 
         def moved(value: Any) -> Any:
-            return builder.call(shuffle, [value, places])
+            return _shuffled(builder, value, places)
 
-        done = _by_fives(builder, source, out, total, place_of, moved)
+        done = _by_groups(builder, source, out, total, place_of, moved)
     with cgutils.for_range(builder, builder.sub(pixels, done), intp=INT64) as loop:
         pixel = builder.add(done, loop.index)
         begin = builder.mul(pixel, INT64(3))

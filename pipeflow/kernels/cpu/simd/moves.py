@@ -3,9 +3,21 @@
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
-from pipeflow.kernels.cpu.simd.instructions import DATA, INDEX, INT8, INT32, INT64, load, number, store, vector_function
+from pipeflow.kernels.cpu.simd.instructions import (
+    DATA,
+    INDEX,
+    INT8,
+    INT32,
+    INT64,
+    load,
+    number,
+    splat,
+    store,
+    vector_function,
+)
 
 
 @vector_function(DATA, INDEX, DATA, INDEX)
@@ -78,6 +90,45 @@ def copy_row(builder, source, source_at, count, out, out_at):
     source = builder.gep(source.pointer, [source_at])
     out = builder.gep(out.pointer, [out_at])
     cgutils.raw_memcpy(builder, out, source, count, 1)
+
+
+@vector_function(DATA, INDEX, INDEX, types.uint8)
+def fill_bytes(builder, out, begin, count, value):
+    """out[begin:][:count] = value."""
+    cgutils.memset(builder, builder.gep(out.pointer, [begin]), count, value)
+
+
+GROUP = 16  # pixels whose places are checked at once
+
+
+@vector_function(DATA, DATA, INDEX, INDEX, DATA, DATA, INDEX, result=types.boolean)
+def copy_group(builder, source, places, first, end, filled, out, out_offset):
+    """A group of pixels of three bytes from their places, if all of them are at least 0 and less than ``end``; if none is
+    at least 0, it is ``filled``. False if neither is so, and nothing was done.
+
+    Four bytes are copied for each pixel: the fourth is overwritten by the next one, and one byte is beyond the group.
+    """
+    width = places.element.bitwidth
+    kind, bits, bytes_of = ir.IntType(width), ir.IntType(GROUP), ir.VectorType(INT8, 3 * GROUP)
+    begin = builder.gep(places.pointer, [first])
+    found = load(builder, begin, ir.VectorType(kind, GROUP), width // 8)
+    limit = splat(builder, builder.trunc(end, kind) if width < 64 else end, found.type)
+    every = bits((1 << GROUP) - 1)
+    within = builder.icmp_unsigned("==", builder.bitcast(builder.icmp_unsigned("<", found, limit), bits), every)
+    below = builder.icmp_signed("<", found, number(0, found.type))
+    none = builder.icmp_unsigned("==", builder.bitcast(below, bits), every)
+    with builder.if_then(within):
+        pixels = []
+        for pixel in range(GROUP):
+            place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
+            place = builder.sext(place, INT64) if width < 64 else place
+            start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
+            pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
+        for pixel, value in enumerate(pixels):
+            store(builder, value, builder.gep(out.pointer, [builder.add(out_offset, INT64(3 * pixel))]), 1)
+    with builder.if_then(none):
+        store(builder, load(builder, filled.pointer, bytes_of, 1), builder.gep(out.pointer, [out_offset]), 1)
+    return builder.or_(within, none)
 
 
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX, result=INDEX)

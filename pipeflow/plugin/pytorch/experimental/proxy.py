@@ -296,7 +296,7 @@ class _Ahead:
             self._thread.join()
 
 
-class _Numbered(torch.utils.data.Dataset):  # type: ignore[misc]
+class _Numbered(torch.utils.data.Dataset):
     """A data set whose calls of a proxy know the item that they belong to; it is otherwise the same as the user's."""
 
     def __init__(self, dataset: Any) -> None:
@@ -321,7 +321,7 @@ class _Numbered(torch.utils.data.Dataset):  # type: ignore[misc]
         return getattr(self._dataset, name)
 
 
-class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
+class DataLoader(torch.utils.data.DataLoader):
     """torch's DataLoader over a data set that calls a server's proxy; it takes torch's arguments after the server."""
 
     def __init__(self, dali_server: DALIServer, dataset: Any, *args: Any, **kwargs: Any) -> None:

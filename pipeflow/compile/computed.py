@@ -1,4 +1,4 @@
-"""The program: the nodes of a graph that are needed, equal ones once, and a slot for each of their outputs."""
+"""The nodes of a graph that are computed: those that are needed, equal ones once, and a slot for each output."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from pipeflow.record.graph import Edge, Graph, GraphNode
 from pipeflow.saving.values import plain
 
 
-class Program:
+class ComputedNodes:
     """The nodes that are computed, in recording order, with their traits, their slots and the slots that they read."""
 
     def __init__(self, graph: Graph) -> None:

@@ -1,0 +1,471 @@
+"""Programs of chains: the work of several steps on a first sample is recorded, and repeated by compiled code for others.
+
+``kernels/cpu/kernel_calls.py`` has the code that repeats it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.declare import Args, KernelCalls, Memory, NoTable, Number, OfThread, Real, Spec, require
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.sample_step import SampleStep, is_large
+from pipeflow.kernels import counts
+from pipeflow.kernels import cpu as kernels
+
+MOST = 1 << 31  # bytes of an array: larger ones are computed one by one
+LARGEST = 1 << 28  # bytes of memory for a sample: larger ones are computed one by one, and their memory is given back
+BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
+SCRATCH = -1  # the slot of an arena for what is between the calls
+BYTE = np.dtype(np.uint8)
+
+
+class Members(Protocol):
+    """The steps of a program."""
+
+    steps: Sequence[SampleStep]
+    inputs: tuple[int, ...]  # the slots that they read and do not fill
+    used: set[int]  # the slots that they fill and others read
+
+
+def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
+    """A sample of a slot."""
+    held = batch.values[slot]
+    return held[sample] if type(held) is list else held[sample, ...]
+
+
+class Program:
+    """The work of a chain on samples like a first one."""
+
+    def __init__(self, chain: Members) -> None:
+        self.chain = chain
+        self._size = 0
+        self._keys: list[tuple[int, int]] = []  # register, slot of the keys
+        self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
+        self._counted: list[str] = []
+        self._later: list[tuple[Memory, Memory]] = []  # results that are copied past the caches
+        self._start: list[int] = []  # the first value of every register
+        self._constants: dict[int, Number] = {}
+        self._instructions: list[tuple[int, int, int, int]] = []
+        self._calls: list[_Call] = []
+        self.step = 0  # the number of the step that is recorded
+        self.places: list[_Place] = []
+        self.given: list[tuple[int, str, np.ndarray]] = []  # results that are the same for all samples
+        self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
+        self.layouts: dict[int, str] = {}
+        self._made: dict[int, KernelCalls] = {}  # of the steps
+
+    def record(self, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
+        """Records the work on a first sample."""
+        self._size = batch.size
+        columns: dict[int, Memory] = {}
+        layouts = {slot: batch.layouts[slot] or "" for slot in self.chain.inputs}
+        for slot, array in zip(self.chain.inputs, arrays):
+            address = self._register(kernels.kernel_calls.address_of(array))
+            extents = tuple([self._register(extent) for extent in array.shape])
+            self.read.append((address.register, array.ndim))
+            columns[slot] = Memory(address, extents, array.dtype)
+        for number, step in enumerate(self.chain.steps):
+            self.step = number
+            self._declare(number, step, columns, layouts, batch, sample)
+        self._made.clear()  # they hold the batch
+        self._finish()
+
+    def _calls_of(self, number: int, batch: BatchRun, sample: int) -> KernelCalls:
+        """The calls of a step, to which its operator adds: the step before may ask for the part of an image that it reads."""
+        if number in self._made:
+            return self._made[number]
+        step = self.chain.steps[number]
+        varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
+        key = None
+        if step.random:
+            key = self._register(_signed(batch.keys[step.key_slot][sample]))
+            self._keys.append((key.register, step.key_slot))
+
+        def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
+            return self._output(step, output, extents, dtype)
+
+        def part(height: Any, width: Any) -> Sequence[Any]:
+            following = self.chain.steps[number + 1].op.reads_calls_hook
+            assert following is not None
+            self.step = number + 1
+            read = following(self._calls_of(number + 1, batch, sample), height, width)
+            self.step = number
+            return read
+
+        args = Args(**{**step.op.defaults, **step.constants, **varying})
+        made = self._made[number] = KernelCalls(self, place, args, key, part if self._is_private(number) else None)
+        return made
+
+    def _is_private(self, number: int) -> bool:
+        """True if only the next step reads the output of a step, and knows which part of it."""
+        steps = self.chain.steps
+        slot = steps[number].step.outputs[0]
+        return (
+            number + 1 < len(steps)
+            and slot not in self.chain.used
+            and steps[number + 1].step.inputs == (slot,)
+            and steps[number + 1].op.reads_calls_hook is not None
+            and sum(slot in step.step.inputs for step in steps) == 1
+        )
+
+    def _declare(
+        self,
+        number: int,
+        step: SampleStep,
+        columns: dict[int, Memory],
+        layouts: dict[int, str],
+        batch: BatchRun,
+        sample: int,
+    ) -> None:
+        """Records one step."""
+        slots, op = step.step.outputs, step.op
+        inputs = [columns[slot] for slot in step.step.inputs]
+        op.check_dtype(inputs[0].dtype)
+        require(not op.layouts or layouts[step.step.inputs[0]] in op.layouts)
+        calls = self._calls_of(number, batch, sample)
+        calls.inputs, calls.layouts = inputs, [layouts[slot] for slot in step.step.inputs]
+        assert op.calls_hook is not None
+        op.calls_hook(calls)
+        for made, kept in self._later:
+            self.call(kernels.streaming.stream, (made, kept), now=False)
+        self._later.clear()
+        arguments = {name: _plain_value(value) for name, value in vars(calls.args).items()}
+        specs = [
+            Spec(tuple([_value(extent) for extent in memory.extents]), memory.dtype, layouts[slot])
+            for slot, memory in zip(step.step.inputs, inputs)
+        ]
+        for output, spec in enumerate(op.specs(tuple(specs), arguments, step.count)):
+            layouts[slots[output]] = self.layouts[slots[output]] = spec.layout or ""
+        for output, memory in calls.outputs.items():
+            columns[slots[output]] = memory
+        for output, value in calls.constants.items():
+            if slots[output] in self.chain.used:
+                self.given.append((slots[output], step.storages[output], value))
+
+    # What declarations record.
+
+    def _register(self, value: int | None) -> Number:
+        self._start.append(value or 0)
+        return Number(self, len(self._start) - 1, value)
+
+    def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number | Real:
+        """An argument that differs from sample to sample."""
+        column = batch.column(slot, kind)
+        require(column is not None)
+        assert column is not None
+        value = column[sample]
+        real = type(value) is float
+        require(real or _are_integers([value]))
+        number = self._register(_bits(value) if real else int(value))
+        self._columns.append((number.register, slot, kind, real))
+        return Real(number.register, value) if real else number
+
+    def count(self, what: str) -> None:
+        self._counted.append(what)
+
+    def _number(self, given: Any) -> Number | Real:
+        """The register of a number; constants have registers too."""
+        if isinstance(given, (Number, Real)):
+            return given
+        value = int(given)
+        if value not in self._constants:
+            self._constants[value] = self._register(value)
+        return self._constants[value]
+
+    def computed(self, operation: str, one: Any, other: Any, value: int | None) -> Number:
+        target = self._register(value)
+        code = kernels.kernel_calls.OPERATIONS.index(operation)
+        self._instructions.append((code, target.register, self._number(one).register, self._number(other).register))
+        return target
+
+    def check(self, condition: Number, fixed: bool) -> None:
+        tools = kernels.kernel_calls
+        status = tools.UNDESCRIBED if fixed else tools.REFUSED
+        self._instructions.append((tools.CHECK, status, condition.register, 0))
+
+    def memory(self, nbytes: Any) -> Number:
+        return self._memory(kernels.kernel_calls.MEMORY, nbytes)
+
+    def _memory(self, operation: int, nbytes: Any) -> Number:
+        nbytes = self._number(nbytes)
+        self.check(nbytes < MOST, fixed=False)
+        self.check(nbytes >= 0, fixed=False)
+        target = self._register(None)
+        self._instructions.append((operation, target.register, nbytes.register, 0))
+        return target
+
+    def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
+        call = _Call(kernel, arguments, self.step)
+        results = [self._register(value) for value in (call.make(arguments) if now else [None] * len(call.results))]
+        call.registers = [number.register for number in results]
+        call.moved = [(self._number(value).register, offset) for value, offset in call.numbers(arguments)]
+        self._instructions.append((kernels.kernel_calls.CALL, len(self._calls), 0, 0))
+        self._calls.append(call)
+        return results
+
+    def _output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
+        slot, storage, spec = step.step.outputs[output], step.storages[output], step.step.specs[output]
+        require(spec.dtype in (None, dtype))
+        if slot not in self.chain.used:
+            return Memory(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
+        if storage == "dense":  # the batch has the memory
+            for extent, known in zip(extents, spec.shape, strict=True):
+                self.check(self._number(extent) == known, fixed=False)
+            address = self._register(None)
+        else:
+            address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
+        registers = [self._number(extent).register for extent in extents]
+        self.places.append(_Place(slot, storage, address.register, registers, dtype))
+        if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
+            nbytes = prod(extents) * dtype.itemsize
+            made = self.memory(nbytes)
+            self._later.append((Memory(made, (nbytes,), BYTE), Memory(address, (nbytes,), BYTE)))
+            address = made
+        return Memory(address, extents, dtype)
+
+    def _finish(self) -> None:
+        """Makes arrays of the lists; every thread has a copy of the records."""
+        starts = np.cumsum([0, *(len(call.record) for call in self._calls)])
+        self._record = np.concatenate([call.record for call in self._calls] or [np.empty(0, np.uint8)])
+        moves: list[tuple[int, int, int]] = []
+        calls = []
+        for call, start in zip(self._calls, starts.tolist()):
+            first = len(moves)
+            moves += [(register, start + offset, 0) for register, offset in call.moved]
+            moves += [(register, start + offset, 1) for register, offset in zip(call.registers, call.results)]
+            calls.append((call.entry.address, call.entry.function, first, len(moves), call.step))
+        self._starts = starts[:-1]
+        self._table = np.array(calls, np.int64).reshape(-1, 5)
+        self._moves = np.array(moves, np.int64).reshape(-1, 3)
+        self._program = np.array(self._instructions, np.int64).reshape(-1, 4)
+        self._first = np.array(self._start, np.int64)
+        self._scratch = 1 << 16  # bytes of memory for a sample
+        self._results = float(1 << 12)  # bytes of results of a sample, on average
+        self._own = [
+            (start + offset, find) for call, start in zip(self._calls, starts.tolist()) for offset, find in call.own
+        ]  # arrays of the thread, and the places of their addresses in the records
+
+    # Running.
+
+    def run(
+        self,
+        batch: BatchRun,
+        left: Sequence[tuple[int, list[np.ndarray]]],
+        rows: dict[int, list[Any]],
+        arena: Arena,
+        pool: HeapPool,
+        spent: np.ndarray,
+    ) -> tuple[set[int], list[tuple[int, list[np.ndarray]]]]:
+        """Runs it for samples; returns those that are done, and those that another program may describe."""
+        tools = kernels.kernel_calls
+        count = len(left)
+        registers = np.empty((count, len(self._first)), np.int64)
+        registers[:] = self._first
+        for number, (register, axes) in enumerate(self.read):
+            registers[:, register : register + 1 + axes] = [
+                (tools.address_of(arrays[number]), *arrays[number].shape) for _, arrays in left
+            ]
+        dense = [place for place in self.places if place.storage == "dense"]
+        for place in dense:
+            registers[:, place.address] = [tools.address_of(held_by(batch, place.slot, sample)) for sample, _ in left]
+        for key, slot in self._keys:
+            held = batch.keys[slot]
+            registers[:, key] = np.array([held[sample] for sample, _ in left], np.uint64).view(np.int64)
+        for number, slot, argument, real in self._columns:
+            column = batch.column(slot, argument)
+            values = [] if column is None else [column[sample] for sample, _ in left]
+            if column is None or not (_are_floats(values) if real else _are_integers(values)):
+                return set(), []
+            registers[:, number] = np.array(values, np.float64).view(np.int64) if real else values
+        record = self._record.copy()  # of this thread
+        own = record.view(np.int64)
+        for offset, find in self._own:
+            own[offset // 8] = tools.address_of(find())
+        base = tools.address_of(record)
+        moves = self._moves + (0, base, 0)
+        status = np.empty(count, np.int32)
+        blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
+        begin, least = 0, 0
+        while begin < count:
+            scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
+            results = scratch[:0]
+            if len(dense) < len(self.places):
+                results = pool.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
+            blocks.append((begin, results))
+            begin, more, least = tools.run(
+                self._program,
+                self._table,
+                moves,
+                base + self._starts,
+                registers,
+                begin,
+                status,
+                (tools.aligned(scratch), len(scratch) - tools.ALIGNMENT),
+                (tools.address_of(results), len(results)),
+                *tools.clock(),
+                spent,
+            )
+            if max(more, least) > LARGEST:
+                status[begin] = tools.REFUSED
+                begin, least = begin + 1, 0
+            else:
+                self._scratch = max(self._scratch, more)
+        codes = status.tolist()
+        done = self._keep_results(batch, left, rows, codes, registers.tolist(), blocks)
+        for what in self._counted:
+            counts.count(what, len(done))
+        return done, [item for item, code in zip(left, codes) if code == tools.UNDESCRIBED]
+
+    def _keep_results(
+        self,
+        batch: BatchRun,
+        left: Sequence[tuple[int, list[np.ndarray]]],
+        rows: dict[int, list[Any]],
+        status: list[int],
+        registers: list[list[int]],
+        blocks: list[tuple[int, np.ndarray]],
+    ) -> set[int]:
+        """Stores the results in their slots."""
+        done = {sample for (sample, _), failed in zip(left, status) if not failed}
+        if done:
+            for slot, layout in self.layouts.items():
+                if batch.layouts[slot] is None:
+                    batch.layouts[slot] = layout
+        block = nbytes = 0
+        for number, (sample, _) in enumerate(left):
+            while block + 1 < len(blocks) and blocks[block + 1][0] <= number:
+                block += 1
+            if status[number]:
+                continue
+            for slot, storage, value in self.given:
+                if storage == "dense":
+                    held_by(batch, slot, sample)[...] = value
+                _keep(batch, rows[sample], slot, storage, sample, value)
+            for place in self.places:
+                if place.storage == "dense":
+                    result = held_by(batch, place.slot, sample)
+                else:
+                    result = place.of(blocks[block][1], registers[number])
+                    nbytes += result.nbytes + kernels.kernel_calls.ALIGNMENT
+                _keep(batch, rows[sample], place.slot, place.storage, sample, result)
+        if done:
+            self._results = 0.8 * self._results + 0.2 * nbytes / len(done)
+        return done
+
+
+def _keep(batch: BatchRun, row: list[Any], slot: int, storage: str, sample: int, value: np.ndarray) -> None:
+    row[slot] = value
+    if storage == "table":
+        batch.values[slot][sample] = value
+
+
+def _are_integers(values: Sequence[Any]) -> bool:
+    return all(type(value) in (bool, int) for value in values)
+
+
+def _are_floats(values: Sequence[Any]) -> bool:
+    return all(type(value) is float for value in values)
+
+
+def _bits(value: float) -> int:
+    """The integer that has the bits of a floating-point number."""
+    return int(np.float64(value).view(np.int64))
+
+
+def _signed(key: int) -> int:
+    """The number of 64 bits with a sign that has the bits of a key."""
+    return key - (1 << 64) if key >> 63 else key
+
+
+def _plain_value(given: Any) -> Any:
+    """An argument, that of the first sample if it differs from sample to sample."""
+    return given.value if isinstance(given, (Number, Real)) else given
+
+
+def _value(given: Any) -> int:
+    if isinstance(given, Real):
+        return _bits(given.value)
+    if not isinstance(given, Number):
+        return int(given)
+    if given.value is None:
+        raise NoTable
+    return given.value
+
+
+class _Place:
+    """A result that is used after the chain."""
+
+    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype) -> None:
+        self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
+
+    def of(self, block: np.ndarray, registers: list[int]) -> np.ndarray:
+        """The result of a sample, in the memory of several."""
+        shape = tuple([registers[register] for register in self.extents])
+        begin = registers[self.address] - kernels.kernel_calls.address_of(block)
+        return block[begin : begin + prod(shape) * self.dtype.itemsize].view(self.dtype).reshape(shape)
+
+
+def _example(argument: Any) -> Any:
+    return 0 if isinstance(argument, Number) else 0.0 if isinstance(argument, Real) else argument
+
+
+class _Call:
+    """A call of a kernel: its record, with the constants written in it."""
+
+    def __init__(self, kernel: Callable[..., Any], arguments: Sequence[Any], step: int) -> None:
+        tools = kernels.kernel_calls
+        types = [
+            tools.array_type(x.dtype, len(x.extents))
+            if isinstance(x, Memory)
+            else tools.array_type(x.find().dtype, x.find().ndim)
+            if isinstance(x, OfThread)
+            else tools.type_of(_example(x))
+            for x in arguments
+        ]
+        self.entry = tools.entry_of(kernel, tuple(types))
+        self.step = step
+        self.registers: list[int] = []  # of the results
+        self.moved: list[tuple[int, int]] = []  # register, place in the record
+        self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # they live as long as the call
+        self.offsets = tools.offsets_of(self.entry.row)
+        self.results = [offset for name, offset in self.offsets.items() if name[0] == "r"]
+        self.own: list[tuple[int, Callable[[], np.ndarray]]] = []  # place in the record, array of the thread
+        row = np.zeros(1, self.entry.row)
+        for number, argument in enumerate(arguments):
+            if isinstance(argument, OfThread):
+                self.own.append((self.offsets[str(number)], argument.find))
+                argument = argument.find()
+            if isinstance(argument, np.ndarray):
+                require(argument.flags.c_contiguous)
+                row[str(number)] = tools.address_of(argument)
+                for axis, extent in enumerate(argument.shape):
+                    row[f"{number}_{axis}"] = extent
+            elif not isinstance(argument, (Memory, Number, Real)):
+                row[str(number)] = argument
+        self.record = row.view(np.uint8)
+
+    def numbers(self, arguments: Sequence[Any]) -> list[tuple[Any, int]]:
+        """The numbers that are written to the record for each sample, and their places there."""
+        found: list[tuple[Any, int]] = []
+        for number, argument in enumerate(arguments):
+            if isinstance(argument, Memory):
+                offset = self.offsets[str(number)]
+                parts = (argument.address, *argument.extents)
+                found += [(part, offset + 8 * place) for place, part in enumerate(parts)]
+            elif isinstance(argument, (Number, Real)):
+                found.append((argument, self.offsets[str(number)]))
+        return found
+
+    def make(self, arguments: Sequence[Any]) -> list[int]:
+        """Makes the call for the first sample, whose numbers are all known; its results."""
+        record = self.record.copy()
+        integers = record.view(np.int64)
+        for number, offset in self.numbers(arguments):
+            integers[offset // 8] = _value(number)
+        tools = kernels.kernel_calls
+        require(not tools.call(self.entry.address, self.entry.function, tools.address_of(record)))
+        return [int(integers[offset // 8]) for offset in self.results]

@@ -1,0 +1,167 @@
+"""Reads whole files, several in one call and without the interpreter: the system's functions are called by their addresses.
+
+A file is opened, its type and size are read, its bytes, and it is closed, before the next one is opened. Whatever is not as
+it should be (no such file, no file at all, one that is very large or becomes shorter) leaves the file unread, and the caller
+reads it as it reads others and finds the error.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import dispatcher
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from pipeflow.kernels.cpu.jit import kept, kernel, types_of
+
+LARGEST = 1 << 26  # bytes of a file: larger ones are left to the caller
+UNREAD = -1
+ALIGNMENT = 64
+FIRST = 1 << 17  # bytes of a file, before one has been read
+
+# Of the system call statx, whose numbers and places are the same on all processors.
+_OF_DESCRIPTOR, _TYPE_AND_SIZE = 0x1000, 0x1 | 0x200
+_KIND_AT, _SIZE_AT, _STATUS = 28, 40, 256
+_KIND, _REGULAR = 0xF000, 0x8000
+
+_INT64 = ir.IntType(64)
+
+
+@intrinsic
+def _system(_typing: Any, function: Any, one: Any, two: Any, three: Any, four: Any, five: Any) -> Any:
+    """The result of a function of C at an address. Numbers that it does not take are left in registers that it does not read."""
+    del function, one, two, three, four, five
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_INT64, [_INT64] * 5)
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+    return types.int64(*[types.int64] * 6), generate
+
+
+@kernel
+def read_files(functions, flags, paths, path, begins, ends, first, memory, room, status, described, places, sizes):
+    """Reads the files from `first` on into memory of `room` bytes; the first one for which there is no room, and its size.
+
+    `paths` has the paths, each with a zero at its end; `path` is its address. `described` is `status` for the system.
+    """
+    used = 0
+    for number in range(first, len(begins)):
+        sizes[number] = UNREAD
+        begin, end = begins[number], ends[number]
+        if begin < 0 or end >= len(paths) or paths[end] != 0:
+            continue
+        whole = True
+        for i in range(begin, end):
+            whole = whole and paths[i] != 0
+        if not whole:
+            continue
+        file = np.int64(np.int32(_system(functions[0], path + begin, flags, 0, 0, 0)))
+        if file < 0:
+            continue
+        size = np.int64(-1)
+        if np.int32(_system(functions[1], file, path + end, _OF_DESCRIPTOR, _TYPE_AND_SIZE, described)) == 0:
+            kind = np.int64(status[_KIND_AT]) | np.int64(status[_KIND_AT + 1]) << 8
+            if kind & _KIND == _REGULAR:
+                size = np.int64(0)
+                for i in range(8):
+                    size = size << 8 | np.int64(status[_SIZE_AT + 7 - i])
+        if used + size > room and size <= LARGEST:
+            _system(functions[3], file, 0, 0, 0, 0)
+            return number, size
+        if 0 <= size <= LARGEST:
+            done = np.int64(0)
+            while done < size:
+                count = _system(functions[2], file, memory + used + done, size - done, 0, 0)
+                if count <= 0:
+                    break
+                done += count
+            if done == size:
+                places[number], sizes[number] = used, size
+                used += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        _system(functions[3], file, 0, 0, 0, 0)
+    return len(begins), 0
+
+
+@cache
+def _functions() -> tuple[int, ...] | None:
+    """The addresses of open, statx, read and close; None on a system that lacks one of them."""
+    try:
+        library = ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or ctypes.sizeof(ctypes.c_long) != 8:
+        return None
+    names = "open", "statx", "read", "close"
+    if not all(hasattr(library, name) for name in names):
+        return None
+    return tuple([ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names])
+
+
+def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
+    """The kernel, with the types of its arguments."""
+    block, numbers = np.zeros(1, np.uint8), np.zeros(1, np.int64)
+    fixed = (1, 1, 1, 1), 1, block, 1, numbers, numbers, 1, 1, 1, block, 1, numbers, numbers
+    return [(read_files, types_of(*fixed))]
+
+
+@cache
+def _compiled() -> bool:
+    return all(kept(*one) for one in own_kernels())
+
+
+def ready() -> bool:
+    """True if this system has the functions, and the kernel is compiled."""
+    return _functions() is not None and _compiled()
+
+
+class Reading:
+    """Reads files of a list of paths; it knows how large they are on average."""
+
+    def __init__(self, paths: bytes, flags: int) -> None:
+        self._paths = np.frombuffer(paths, np.uint8)
+        self._flags = flags
+        self._mean = float(FIRST)
+
+    def read(
+        self, begins: NDArray[np.int64], ends: NDArray[np.int64], room: Callable[[int], NDArray[np.uint8]]
+    ) -> Sequence[NDArray[np.uint8] | None]:
+        """The bytes of the files whose paths are there; None for those that the caller has to read. `room` gives memory."""
+        count = len(begins)
+        places, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
+        status = np.zeros(_STATUS, np.uint8)
+        found: list[NDArray[np.uint8] | None] = []
+        begin, least = 0, 0
+        while begin < count:
+            memory = room(max(least, min(int(1.25 * self._mean * (count - begin)), LARGEST)))
+            end, least = read_files(
+                _functions(),
+                self._flags,
+                self._paths,
+                _address(self._paths),
+                begins,
+                ends,
+                begin,
+                _address(memory),
+                len(memory),
+                status,
+                _address(status),
+                places,
+                sizes,
+            )
+            for place, size in zip(places[begin:end].tolist(), sizes[begin:end].tolist()):
+                found.append(None if size < 0 else memory[place : place + size])
+            begin = end
+        read = sizes[sizes >= 0]
+        if len(read):
+            self._mean = 0.8 * self._mean + 0.2 * (float(read.mean()) + ALIGNMENT)
+        return found
+
+
+def _address(array: NDArray) -> int:
+    return array.__array_interface__["data"][0]

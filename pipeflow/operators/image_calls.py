@@ -1,0 +1,129 @@
+"""Resizes, crops and normalisations of images of bytes as calls of compiled kernels, alone and one after another.
+
+Each is a window of a grid of pixels to which a region of an image is resized. So the part of an image that it reads is known
+before the image is decoded, and a decoder before it makes only this part.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.declare import KernelCalls, Memory, Number, Real
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.windows import crop_extents
+
+UINT8, FLOAT, FLOAT64 = np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float64)
+
+
+class Resize(NamedTuple):
+    """A resize as numbers for the kernels of `image_programs`."""
+
+    region: tuple[Any, ...]  # top, left, height and width of what is resized
+    extents: tuple[Any, ...]  # of the result, how they are meant, and whether the scale is exact
+    filters: tuple[Any, ...]
+
+
+class Plan(NamedTuple):
+    """A resize, None for none, and the window that is kept of its result or of the image."""
+
+    resize: Resize | None
+    window: Sequence[Any]
+
+
+def ready(*wanted: Any) -> bool:
+    """True if programs with these kernels of `image_programs` can be made."""
+    return not kernels.start.state.choosing and kernels.image_programs.kept(*wanted)
+
+
+def real(number: Any) -> Any:
+    """A floating-point number, which may differ from sample to sample."""
+    return number if isinstance(number, Real) else float(number)
+
+
+def cropping(args: Any) -> tuple[Any, ...]:
+    """The crop of an operator's arguments as numbers: height, width (0: all), position, and whether it is rounded."""
+    position = real(args.crop_pos_y), real(args.crop_pos_x)
+    return *crop_extents("HW", (0, 0), args), *position, args.rounding == "round"
+
+
+WHOLE = 0, 0, 0.5, 0.5, True  # no crop
+Head = Callable[[KernelCalls, Any, Any, Any], Resize]
+
+
+def planned(calls: KernelCalls, height: Any, width: Any, crop: tuple[Any, ...], head: Head | None, args: Any) -> Plan:
+    """The work of a step on an image of these extents; the same for all hooks of the step."""
+    if calls.plan is None:
+        programs = kernels.image_programs
+        resize = None if head is None else head(calls, args, height, width)
+        used = (height, width) if resize is None else resize.region[2:]
+        extents = (0.0, 0.0, programs.EACH, False) if resize is None else resize.extents
+        window = calls.read(programs.window_of, *used, *extents, *crop)
+        calls.require(window[2] > 0)
+        calls.plan = Plan(resize, window)
+    return calls.plan
+
+
+def needed(calls: KernelCalls, plan: Plan, height: Any, width: Any) -> Sequence[Any]:
+    """The part of an image that the step reads."""
+    if plan.resize is None:
+        return plan.window
+    return calls.read(kernels.image_programs.source_window, height, width, *_numbers(plan))
+
+
+def _numbers(plan: Plan) -> tuple[Any, ...]:
+    assert plan.resize is not None
+    return *plan.resize.region, *plan.resize.extents, *plan.resize.filters, *plan.window
+
+
+def whole_image(image: Memory) -> tuple[Any, ...]:
+    """(top, left) of what is in memory of an image, and (height, width) of all of it."""
+    return image.window_of or (0, 0, *image.extents[:2])
+
+
+def is_image(calls: KernelCalls, channels: int | None = None) -> Memory:
+    """The input, an image of bytes with some pixels; for others there are no calls."""
+    image = calls.input
+    calls.require(calls.layouts[0] == "HWC" and image.dtype == UINT8)
+    calls.require(image.extents[0] * image.extents[1] > 0)
+    calls.require(image.extents[2] == channels if channels else image.extents[2] > 0)
+    return image
+
+
+def resized(calls: KernelCalls, dtype: Any, crop: tuple[Any, ...], head: Head) -> None:
+    """A resize as a step of its own."""
+    programs = kernels.image_programs
+    calls.require(dtype in (None, UINT8, FLOAT))
+    dtype = dtype or UINT8
+    image = is_image(calls)
+    calls.wait_for(ready(programs.resizing_kernel(dtype)))
+    _, _, height, width = whole_image(image)
+    plan = planned(calls, height, width, crop, head, calls.args)
+    out = calls.output((plan.window[2], plan.window[3], image.extents[2]), dtype)
+    calls.call(programs.resize_image, image, geometry_of(calls, image, plan, 0), out)
+
+
+def geometry_of(calls: KernelCalls, image: Memory, plan: Plan, mirror: Any) -> Memory:
+    """The resize as the kernels read it."""
+    programs = kernels.image_programs
+    geometry = calls.scratch((2 * programs.AXIS,), FLOAT64)
+    top, left, height, width = whole_image(image)
+    calls.call(programs.describe, top, left, height, width, *_numbers(plan), mirror, geometry)
+    return geometry
+
+
+def normalized(
+    calls: KernelCalls, args: Any, plan: Plan, numbers: tuple[Any, ...], rounds: bool, image: Memory, planes: bool
+) -> None:
+    """A window, mirrored and normalised: of the image, or of the image resized. ``numbers``: mean, factor and shift."""
+    programs = kernels.image_programs
+    rows, columns = plan.window[2:]
+    made = calls.output((3, rows, columns) if planes else (rows, columns, 3), args.dtype)
+    out = Memory(made.address, made.extents, programs.raw_type(args.dtype))
+    mirror = args.mirror + 0 if isinstance(args.mirror, Number) else int(args.mirror)
+    kernel, _ = programs.normalizing_kernel(plan.resize is not None, planes, args.dtype)
+    if plan.resize is not None:
+        calls.call(kernel, image, geometry_of(calls, image, plan, mirror), *numbers, rounds, out)
+        return
+    top, left, _, _ = whole_image(image)
+    calls.call(kernel, image, plan.window[0] - top, plan.window[1] - left, mirror, *numbers, out)
