@@ -9,7 +9,7 @@ from nvidia import nvimgcodec
 
 from pipeflow.errors import NoGpu
 
-ON_CPU = -99999  # nvImageCodec's number for no device: its decoders of the CPU, for tests
+ON_CPU = -99999  # nvImageCodec's number for decoding without a device, on the CPU; for tests
 # Chroma is interpolated, as on the CPU: without this option, versions before 0.9 repeat it.
 OPTIONS = ":fancy_upsampling=1"
 INSTALL = (
@@ -28,7 +28,7 @@ Region = tuple[int, int, int, int]  # top, left, height, width
 
 
 class Codec:
-    """A decoder of one device; NoGpu if nvImageCodec decodes nothing."""
+    """A decoder of one device. Raises NoGpu if nvImageCodec cannot decode."""
 
     def __init__(self, device_id: int) -> None:
         backends = [nvimgcodec.Backend(nvimgcodec.BackendKind.CPU_ONLY)] if device_id == ON_CPU else None
@@ -40,7 +40,7 @@ class Codec:
             raise NoGpu(f"nvImageCodec decodes no JPEG at all: {INSTALL}")
 
     def works(self, stream: int = 0) -> bool:
-        """True if the library decodes a file that is known to be good."""
+        """True if the library decodes a valid test file."""
         return self._decoder.decode(nvimgcodec.CodeStream(KNOWN), cuda_stream=stream) is not None
 
     def decode(
@@ -51,9 +51,9 @@ class Codec:
         stream: int = 0,
         regions: Sequence[Region] | None = None,
     ) -> list[Any]:
-        """An image of nvImageCodec for each file, or for its region; or a text that says why there is none.
+        """For each file, an image of nvImageCodec (of its region, if given), or a text with the reason why there is none.
 
-        RuntimeError if the library itself has failed, and the files are not the reason.
+        Raises RuntimeError if the library itself fails, and not because of a file.
         """
         specs = nvimgcodec.ColorSpec
         wanted = specs.GRAY if color == "GRAY" else specs.SRGB if hasattr(specs, "SRGB") else specs.RGB
@@ -63,12 +63,12 @@ class Codec:
         for index, data in enumerate(files):
             try:
                 code = nvimgcodec.CodeStream(data)
-                _ = code.height  # reads the header now: later one bad file would be an error of the whole batch
+                _ = code.height  # reads the header now: later, one damaged file would be an error for the whole batch
                 if regions is not None:
                     top, left, height, width = regions[index]
                     code = code.get_sub_code_stream(region=nvimgcodec.Region(top, left, top + height, left + width))
                 opened[index] = code
-            except Exception as error:  # pybind11 raises it, and the type says nothing
+            except Exception as error:  # pybind11 raises it, and its type does not tell the reason
                 results[index] = f"nvImageCodec cannot read it: {error}"
         if not opened:
             return results

@@ -1,7 +1,7 @@
 """Heap memory in size classes, which is used again when no array refers to it any more.
 
-A new page costs 80 times as much as a warm one, so blocks are kept: the lease under the first array gives its block
-back. malloc provides small blocks, because it is as fast for them.
+A new page costs 80 times as much as a warm one, so blocks are kept: the lease of an array returns its block to the pool. Small
+blocks come from malloc, which is as fast.
 """
 
 import threading
@@ -33,7 +33,7 @@ class HeapPool:
         self.reserved = 0
 
     def take(self, nbytes: int) -> np.ndarray:
-        """``nbytes`` of memory as uint8; the caller has it until the last array that refers to it is gone."""
+        """``nbytes`` of memory as uint8. It is not used again before the last array that refers to it is gone."""
         if nbytes <= SMALL:
             return np.empty(nbytes, np.uint8)
         capacity = size_class(nbytes)
@@ -106,13 +106,13 @@ class Arena:
             count *= extent
         nbytes = count * dtype.itemsize
         buffer = self.block(slot, nbytes)
-        if len(self._views) > 512:  # images of always different sizes must not make the table grow without end
+        if len(self._views) > 512:  # else the table would grow without end if all images had different sizes
             self._views.clear()
         view = self._views[(slot, shape, dtype)] = buffer[:nbytes].view(dtype).reshape(shape)
         return view
 
     def block(self, slot: int, nbytes: int) -> np.ndarray:
-        """The memory of a slot, at least so many bytes."""
+        """The memory of a slot: at least ``nbytes`` bytes."""
         buffer = self._buffers.get(slot)
         if buffer is None or len(buffer) < nbytes:
             buffer = self._buffers[slot] = np.empty(size_class(nbytes), np.uint8)

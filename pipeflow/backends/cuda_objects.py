@@ -1,7 +1,7 @@
 """Contexts, events and memory of CUDA by their handles; each is released while its own device is current.
 
-They may be collected in any thread, also in one that never used CUDA. There, a call without a context would open one on
-GPU 0. ``cuda`` is ``cupy.cuda``, which ``backends.gpu`` imports.
+They may be collected in any thread, also in one that never used CUDA. In such a thread, a call without a current context would
+open a context on GPU 0. ``cuda`` is ``cupy.cuda``, which ``backends.gpu`` imports.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Context:
         )  # of closed pipelines: CuPy and torch keep memory for each stream, which is used again
         self.events: deque[int] = deque()
         opened: Future[int] = Future()
-        thread = threading.Thread(target=self._open, args=(opened,))  # it has no current device to restore
+        thread = threading.Thread(target=self._open, args=(opened,))  # a new thread has no current device to restore
         thread.start()
         thread.join()
         self.handle = opened.result()
@@ -47,7 +47,7 @@ class Context:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Makes the device current in this thread, and at the end the one that was current before."""
+        """Makes the device current in this thread; at the end, the earlier device is current again."""
         driver = self.cuda.driver
         before = driver.ctxGetCurrent()
         driver.ctxSetCurrent(self.handle)
@@ -80,7 +80,7 @@ class Event:
 
 
 class Graph:
-    """Captured work that can be queued again and again. The captured form is not needed any more."""
+    """Captured work that can be queued many times. The captured form is not kept."""
 
     __slots__ = ("_context", "ptr")
 

@@ -73,7 +73,9 @@ def shared_digest(headers: str) -> str:
 
 
 def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any, ...]:
-    """The inputs of the code, without the folders: these differ between environments with the same contents."""
+    """Everything that the code depends on. Names of folders are left out: they differ between environments with the same
+    contents.
+    """
     text = hashlib.sha256(kernels.source(file).encode()).hexdigest()
     flags = [option for option in options(architecture, headers) if not option.startswith("-I")]
     return (text, kernels.instances_of(file), shared_digest(headers), tuple(flags), nvrtc.getVersion())
@@ -93,11 +95,11 @@ def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) ->
 
 
 _lock = threading.Lock()
-_programs: dict[tuple[str, int], Future[CudaProgram]] = {}  # of this process
+_programs: dict[tuple[str, int], Future[CudaProgram]] = {}  # the programs of this process
 
 
 def program(nvrtc: Any, file: str, architecture: int, headers: str) -> CudaProgram:
-    """A compiled file: of this process, from the disk, or compiled now. Other threads wait while it is compiled."""
+    """A compiled file: kept in this process, read from the disk, or compiled now. Other threads wait while it is compiled."""
     with _lock:
         future = _programs.get((file, architecture))
         mine = future is None

@@ -106,9 +106,9 @@ def _why_not(device_id: int) -> str:
 
 
 def installed_wheels() -> list[str]:
-    """The distributions of CuPy in this environment; two of them disturb each other."""
+    """The distributions of CuPy in this environment. Two in one environment conflict."""
     found = []
-    for name in WHEELS:  # by name: to list all distributions takes a tenth of a second
+    for name in WHEELS:  # looked up by name, because a list of all distributions takes a tenth of a second
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             importlib.metadata.distribution(name)
             found.append(name)
@@ -157,14 +157,14 @@ def open_device(device_id: int) -> Runtime:
     return CupyRuntime(device_id)
 
 
-_own: dict[int, Runtime] = {}  # for batches that the user makes of arrays
+_own: dict[int, Runtime] = {}  # by device: the runtimes for batches that the user makes of arrays
 
 
 def for_arrays(value: Any = None) -> Runtime:
     """A runtime of the device that an array is on, or else of the current one, for arrays that belong to no pipeline."""
     number = 0
     if cupy is not None:
-        with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):  # require says why there is none
+        with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):  # if there is none, `require` gives the reason
             number = _number_of(value)
     if number not in _own:
         require(number)
@@ -224,7 +224,7 @@ def _explained(method: Method) -> Method:
 
 
 def explain(error: BaseException) -> None:
-    """Adds notes to an error of CUDA. Errors about missing memory and errors of other kinds get none."""
+    """Adds notes to an error of CUDA, except to errors about missing memory. Other errors get no notes."""
     of_cuda = isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError))
     if of_cuda and "MEMORY" not in str(error).upper().replace("ILLEGAL MEMORY", ""):
         careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
@@ -320,7 +320,7 @@ class CupyRuntime:
         return stream if stream.ptr == handle else None
 
     def allocate(self, nbytes: int) -> CudaMemory:
-        """Memory directly from CUDA. Its blocks are kept, so another pool below would only hide them."""
+        """Memory directly from CUDA: the pipeline keeps its blocks, so CuPy's pool would have no use."""
         try:
             return CudaMemory(self.context, nbytes)
         except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -333,7 +333,7 @@ class CupyRuntime:
                 free, total = cupy.cuda.runtime.memGetInfo()
                 raise OutOfMemory(
                     f"GPU {self.device[1]} has no {nbytes / 1e6:.0f} MB left: {free / 1e6:.0f} of {total / 1e6:.0f} MB are free. "
-                    "A smaller batch_size or prefetch_queue_depth needs less; so does letting go of earlier batches"
+                    "Use a smaller batch_size or prefetch_queue_depth, or delete references to earlier batches"
                 ) from error
 
     def free(self, memory: CudaMemory) -> None:
@@ -341,7 +341,7 @@ class CupyRuntime:
         memory.free()
 
     def pinned(self, nbytes: int) -> np.ndarray:
-        """Page-locked memory, not from a pool of CuPy, which could give it to other code."""
+        """Page-locked memory. It is not from a pool of CuPy, because such a pool could give it to other code."""
         return np.asarray(PinnedMemory(self.context, nbytes))
 
     @_explained
@@ -376,7 +376,7 @@ class CupyRuntime:
 
     @_explained
     def capture(self, calls: Sequence[Callable[[Any], None]]) -> Graph:
-        """A graph. Its stream has no other work, so threads that use the others are not captured."""
+        """A graph. It is captured on a stream without other work, so the work of other threads is not captured."""
         runtime, stream = cupy.cuda.runtime, self._recording
         with self._capturing:
             runtime.streamBeginCapture(stream.ptr, runtime.streamCaptureModeRelaxed)
@@ -417,7 +417,7 @@ class CupyRuntime:
         return array
 
     def capsule(self, array: Any, **options: Any) -> Any:
-        """A capsule. The pipeline has already made the streams wait, so CuPy makes none wait."""
+        """A capsule. The pipeline has already made the streams wait, so CuPy does not."""
         return array.__dlpack__(stream=-1, **options)
 
     @_explained
@@ -482,7 +482,7 @@ class _Capsule:
 
 
 _loading = threading.Lock()
-_modules: dict[tuple[str, int], Any] = {}  # (file, number of the device) -> the loaded code
+_modules: dict[tuple[str, int], Any] = {}  # (file, number of the device) -> the loaded module
 
 
 def loaded(kernel: str, device_id: int) -> Any:

@@ -36,17 +36,17 @@ class Signature:
     __slots__ = ("depends", "frames", "layouts", "specs")
 
     def __init__(self, layouts: tuple[str, ...], frames: bool) -> None:
-        self.layouts = layouts  # those that the body gets: the first declared one that fits in place of a missing one
+        self.layouts = layouts  # as the body gets them: a missing one is replaced by the first declared one that fits
         self.frames = frames  # True for a sequence: its frames are passed to the body one by one
         self.specs: dict[Any, Inferred] = {}  # shapes of the inputs -> the Specs of the outputs
-        self.depends = False  # the outputs' shapes and types depend on arguments that change from sample to sample
+        self.depends = False  # True if shapes or types of outputs depend on arguments that change from sample to sample
 
 
 KEPT_SPECS = 1024  # the limit of the table, which would grow without end if all images had different sizes
 
 
 class Bound:
-    """One step of a plan, ready to run on samples: its constants are bound, and shapes are kept.
+    """One step of a plan, ready to run on samples. Its constants are bound, and the Specs of known input shapes are kept.
 
     ``kernel(inputs, layouts, per_sample, key, allocate)`` returns the tuple of outputs; ``allocate(output, shape,
     dtype)`` gives the memory of an output. ``per_frame`` names the arguments whose first axis counts the frames of a
@@ -171,7 +171,7 @@ class Bound:
         return tuple(blocks)
 
     def _shared(self, parts: Sequence[Any], layouts: tuple[str, ...]) -> dict[str, Any]:
-        """The largest extents of the frames' results, as the argument that makes all results of this size."""
+        """The largest extents of the frames' results, as the argument that gives every result this size."""
         shapes = []
         for images, own in parts:
             values = {name: x if type(x) in READY else self._converted(name, x) for name, x in own.items()}
@@ -303,7 +303,7 @@ class Bound:
         ]
 
     def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
-        """The layouts for the kernel: in place of a missing one the first declared one with that number of axes."""
+        """The layouts for the kernel. A missing one is replaced by the first declared one with that number of axes."""
         signature = (tuple(layouts), ndims)
         known = self._layouts.get(signature)
         if known is None:
@@ -372,7 +372,7 @@ class Bound:
 
 
 def shared_extents(shapes: Sequence[Sequence[int]]) -> list[int]:
-    """The extents that contain all of them. They are odd or even as most are, so that few centres move by half a pixel."""
+    """Extents that contain all shapes: odd if most extents of the axis are odd, so that few centres move by half a pixel."""
     found = []
     for extents in zip(*shapes, strict=True):
         odd = 2 * sum(extent % 2 for extent in extents) > len(extents)

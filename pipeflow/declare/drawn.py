@@ -1,8 +1,8 @@
 """Results of random operators that are called outside of any pipeline.
 
-The result of an eager call has the key that repeats it. An array that was drawn without any data also remembers its
-call: a pipeline that reads such an array, or arithmetic on it, draws again for every sample, as if the call were inside
-it.
+The result of an eager call has the key that repeats it. An array that was drawn without any data also keeps its call. If a
+pipeline reads such an array, or the result of arithmetic on it, the pipeline draws new numbers for every sample, as if the call
+were inside the pipeline.
 """
 
 import operator
@@ -51,14 +51,14 @@ class DrawnArray(ReportedArray):
 
     @classmethod
     def of(cls, values: Any, key: int | None, make: Callable[[], Any] | None) -> "DrawnArray":
-        """The values, with the function that makes their node."""
+        """A DrawnArray of these values; ``make`` returns the node for them."""
         result = np.asarray(values).view(cls)
         result.key, result._make = key, make
         return result
 
     @property
     def node(self) -> Any:
-        """The draw as a node. It is one node, also if the array is used several times."""
+        """The draw as a node. All uses of the array get the same node."""
         if self._make is None:
             raise InvalidState(
                 "this array was computed outside of any pipeline from what a random operator drew there, so it would be the "

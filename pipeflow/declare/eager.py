@@ -122,7 +122,7 @@ MISSING, SEEN = object(), object()
 def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The result of a plain call that was made before; its arguments are not checked again. None for any other call.
 
-    After any error it returns None too: then the complete call is made, and that one reports the error.
+    After an error it also returns None. Then the caller makes the complete call, which reports the error.
     """
     for x in inputs:
         if type(x) is not np.ndarray:
@@ -159,7 +159,7 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
 
 
 def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCall | None:
-    """The call made ready; None if it needs a batch, has effects or has other arguments than the operator's own."""
+    """The call, ready to run again; None if it needs a batch, has effects or has arguments besides the operator's own."""
     if op.result_hook is not None or op.factory is not None or not op.arguments.keys() >= keywords.keys():
         return None
     own = {name: value.copy() if type(value) is np.ndarray else value for name, value in keywords.items()}

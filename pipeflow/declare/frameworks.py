@@ -15,14 +15,13 @@ from pipeflow.tensors import as_sample
 class Framework:
     """Converts arrays to a framework's tensors and back, for functions that are called with tensors.
 
-    ``to_tensor(array)`` shares memory only with an array that may be written. ``to_array(tensor)`` shares memory if it
-    can, and raises TypeError if no array can be made. ``differentiate(function, tensors, wanted)`` calls a function and
-    returns its result and ``back(weights)``: from the derivatives with respect to the outputs (arrays, None for zero)
-    this computes those with respect to the wanted inputs. On a GPU ``from_device`` makes a tensor of an array there,
-    ``to_device`` returns an object with DLPack, and ``on_stream(device_id, handle)`` is a context in which the
-    framework works on a stream.
-    ``trace(tensor)`` makes an array that keeps the tensor and its history of gradients, for frameworks whose tensors have
-    one; ``recording()`` is True if they have one now. ``pipeflow.loader`` uses ``loading``.
+    ``to_tensor(array)`` shares memory only with an array that may be written. ``to_array(tensor)`` shares memory if it can, and
+    raises TypeError if no array can be made. ``differentiate(function, tensors, wanted)`` calls a function and returns its
+    result and a function ``back(weights)``. The weights are the derivatives with respect to the outputs (arrays, None for zero);
+    ``back`` returns the derivatives with respect to the wanted inputs. On a GPU ``from_device`` makes a tensor of a device
+    array, ``to_device`` returns an object with DLPack, and ``on_stream(device_id, handle)`` is a context in which the framework
+    works on a stream. ``trace(tensor)`` makes an array that keeps the tensor and its history of gradients, for frameworks whose
+    tensors have one; ``recording()`` is True if they have one now. ``pipeflow.loader`` uses ``loading``.
     """
 
     name: str

@@ -1,13 +1,13 @@
-"""The work of an operator on a sample as calls of compiled kernels, which can be made without the interpreter.
+"""The work of an operator on a sample as calls of compiled kernels, which run without the interpreter.
 
-``@spectrogram.calls`` declares ``(calls) -> None``. The function takes the memory of the outputs and adds the calls of
-kernels, as the body makes them. It runs only once for many samples: extents and other numbers of a sample are ``Number``,
-and what is computed from them is recorded in a ``Trace``. Compiled code repeats it for other samples. A Number that
-decides an ``if``, or that is used as a Python integer, is *fixed*: the record is for samples in which it is the same.
+``@spectrogram.calls`` declares ``(calls) -> None``. The function takes the memory of the outputs and adds the calls of kernels,
+as the body makes them. It runs only once for many samples: extents and other numbers of a sample are ``Number`` objects, and a
+``Trace`` records the arithmetic on them. Compiled code repeats it for other samples. A Number that decides an ``if``, or that is
+used as a Python integer, is *fixed*: the record is only for samples with the same value.
 
-A trace describes samples without errors. Where a sample has one, or where its case is rare, the function raises NoTable,
-or requires a condition that is False for that sample; then the body computes it. So the body is the only place that
-reports errors, and the reference for the tests.
+A trace describes samples without errors. If a sample has an error, or is a rare case, the function raises NoTable, or requires a
+condition that is False for that sample. Then the body computes the sample. So errors are reported only by the body, and the
+tests compare with the body.
 """
 
 import operator
@@ -28,7 +28,7 @@ class NotReady(NoTable):
 
 @dataclass(frozen=True)
 class OfThread:
-    """An array of fixed size that each thread has for itself, and that lasts from sample to sample."""
+    """An array of fixed size that belongs to one thread and keeps its values from sample to sample."""
 
     find: Callable[[], np.ndarray]  # for the calling thread
 
@@ -37,7 +37,7 @@ class Trace(Protocol):
     """The record of the work on samples."""
 
     def computed(self, operation: str, one: Any, other: Any, value: int | None) -> "Number":
-        """A number that an operation computes of two others; ``value`` is its value for the first sample, if known."""
+        """A number that an operation computes from two others; ``value`` is its value for the first sample, if known."""
         ...
 
     def check(self, condition: "Number", fixed: bool) -> None:
@@ -49,7 +49,7 @@ class Trace(Protocol):
         ...
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence["Number"]:
-        """Adds a call of a kernel, which is made at once for the first sample if ``now``; its results."""
+        """Adds a call of a kernel and returns its results. With ``now`` it is also called at once for the first sample."""
         ...
 
     def count(self, what: str) -> None:
@@ -198,7 +198,7 @@ class KernelCalls:
         # The window (top, left, height, width) of an image that the next step reads, as a function of its extents; None if
         # other steps read the image.
         self.part = part
-        self.plan: Any = None  # what the hooks of an operator keep for each other
+        self.plan: Any = None  # data that one hook of an operator keeps for another
         self._key = key
         self.outputs: dict[int, Memory] = {}
         self.constants: dict[int, np.ndarray] = {}
@@ -210,12 +210,12 @@ class KernelCalls:
 
     @property
     def key(self) -> Number:
-        """The 64 bits of the sample's key, of an operator with random numbers."""
+        """The 64 bits of the sample's key, for an operator with random numbers."""
         assert self._key is not None
         return self._key
 
     def wait_for(self, ready: bool) -> None:
-        """Makes no record as long as a kernel of it is not ready."""
+        """Raises NotReady if a kernel is not compiled yet: then no record is made."""
         if not ready:
             raise NotReady
 
@@ -244,7 +244,7 @@ class KernelCalls:
         self.constants[number] = value
 
     def scratch(self, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
-        """Memory for what one call makes for another."""
+        """Memory for data that one call writes and a later call reads."""
         return Memory(self._trace.memory(prod(extents) * dtype.itemsize), extents, dtype)
 
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
@@ -252,5 +252,5 @@ class KernelCalls:
         return self._trace.call(kernel, arguments, now=False)
 
     def read(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
-        """The same for a kernel whose results are needed to declare the rest, such as the fields of a header."""
+        """Like ``call``, for a kernel whose results are needed to declare the other calls, such as the fields of a header."""
         return self._trace.call(kernel, arguments, now=True)

@@ -235,7 +235,7 @@ class OpDef:
     def caller(self, hook: Callable[[Args], Callable[..., Any]]) -> Callable[[Args], Callable[..., Any]]:
         """Declares ``(args) -> call``, which a step makes once: ``call(inputs, key)`` returns the outputs of one sample.
 
-        It does what the body does, for operators whose calls must cost little.
+        It returns the same as the body, for operators whose calls must be fast.
         """
         self.caller_hook = hook
         return hook
@@ -430,8 +430,8 @@ class OpDef:
     def layout_of_array(self, ndim: int) -> str:
         """The layout of an array in an eager call; arrays have none. "" for the first declared one that fits.
 
-        A pipeline takes all axes of data without a layout for spatial if the operator is generic. A user who calls the
-        operator on an array mostly has an image with channels, and no means to give its layout.
+        If the operator is generic, a pipeline treats all axes of data without a layout as spatial. But a user who calls the
+        operator on an array usually has an image with channels, and cannot give its layout.
         """
         images = (layout for layout in self.layouts if len(layout) == ndim and layout[-1] == "C")
         return next(images, "") if self.generic else ""
@@ -444,7 +444,7 @@ class OpDef:
         return [Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)]
 
     def check_dtype(self, dtype: np.dtype) -> None:
-        """Refuses a type of the first input that the operator is not declared for."""
+        """Raises an error if the operator is not declared for the type of the first input."""
         if dtype not in self.dtypes:
             names = ", ".join(types.shown(known) for known in types.in_order(self.dtypes))
             raise UnsupportedType(f"the operator does not take {types.shown(dtype)}; it takes {names}")
@@ -454,7 +454,7 @@ class OpDef:
 
 
 def counted(op: "OpDef", param: Param) -> bool:
-    """True for an argument that the user does not give, because it is counted: the lengths of the lists of data."""
+    """True for the argument with the lengths of the lists of data: the user does not give it, it is counted."""
     return bool(op.order) and param.name == "sizes"
 
 

@@ -112,12 +112,14 @@ def operator(
     - ``dtypes``: the types that the first input may have: names ("uint8 float32") or groups ("number" is everything, "integer",
       "float", "bool").
     - ``no_effect``: arguments of DALI that are accepted and do nothing here, with the reason.
-    - ``former``: former names of arguments, with the present ones. A call by them gives a warning.
+    - ``former``: former names of arguments, with the present ones. A call that uses one gives a warning.
     - ``examples``: calls as in a pipeline, on the arrays of ``tools/example_data.py``: ``"fn.flip(image, vertical=True)"``. The
-      page, the support table and the tests of every operator run them. If none is required, one is made automatically.
+      page, the support table and the tests of every operator run them. If no argument is required, an example is made
+      automatically.
     - ``infer="like image"``: the result has the shape and the layout of that input, and its type unless there is a ``dtype``.
       Every other rule is a function next to the body, ``@name.infer``.
-    - ``generic``: a result of data without a layout has none either; others get the layout that the operator assumes.
+    - ``generic``: if the data has no layout, the result has none. Without it, the result has the layout that the operator
+      assumes.
     - ``by_frame``: for operators without ``layouts``: arguments with a value for each frame (``fn.per_frame``), and matrices for
       each frame, make one result for each frame.
     - ``marks_frames``: the result has a value for each frame.
@@ -130,7 +132,7 @@ def operator(
       are ready: ``build()`` does not wait for them.
     - ``order``: for operators that are called like ordinary functions, the names of their parameters by position. A name that
       is no argument is a list of data; the lengths of these lists go to an argument named ``sizes``.
-    - ``nodes_only``: the operator is about the graph. It has no call on arrays, and only ``fn`` has it.
+    - ``nodes_only``: the operator works on the graph. It cannot be called on arrays, and it exists only in ``fn``.
     - ``unsized``: the shapes of the inputs never determine that of the output (decoders). Unless the plan knows the shape, the
       body gets an allocator at once, and nothing is inferred for each sample.
     - ``staged``: the body writes in several places at once, or piece by piece. If a batch is larger than the caches, samples are

@@ -42,15 +42,14 @@ class Feed:
     ends_epoch: bool = False
     failures: dict[int, Exception] = field(
         default_factory=dict
-    )  # samples that the source could not give: None is in their places
+    )  # samples that the source could not give; their values are None
 
 
 class Source:
     """An operator declared with ``@source`` makes this object from its static arguments. It returns batches in order.
 
-    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The other methods say what else it can do. In
-    this class they are for a source that always has data, needs no workers, has nothing to close and does not know its
-    end.
+    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The other methods say what else it can do. Their
+    defaults here are those of a source that always has data, needs no workers, has nothing to close and does not know its end.
     """
 
     takes_data = False  # ``feed`` gives it batches
@@ -75,7 +74,7 @@ class Source:
         raise NotImplementedError
 
     def available(self) -> float:
-        """The number of batches that are available without waiting; a pipeline makes no more ahead."""
+        """The number of batches that are available without waiting; the pipeline prepares no more than these in advance."""
         return math.inf
 
     def feed(self, data: Any, layout: str | None, most: int) -> None:
@@ -97,9 +96,9 @@ class Source:
         raise NotImplementedError
 
     def fetch_many(self, indices: list[int], room: Room) -> "Sequence[tuple[np.ndarray, ...] | None]":
-        """Several samples, as far as they can be read in one call; the others, and all that fail, are None.
+        """Several samples, read in one call. Samples that cannot be read in this way, or that fail, are None.
 
-        ``room(nbytes)`` gives memory for them: more of it with every call.
+        ``room(nbytes)`` returns memory for them. Every call returns new memory.
         """
         del room
         return [None] * len(indices)

@@ -1,15 +1,14 @@
 """The work of a whole batch as one table, computed without an object for each sample.
 
-``@flip.rows`` declares ``(specs, args, keys) -> table``: a structured array with one row for each sample, whose fields say
-what the kernel of this operator does: windows, factors, directions. ``specs`` are SpecColumns. In ``args`` an argument
-that differs from sample to sample is an array with one row for each of them; the others are as in the body. ``keys``
-are the keys of the samples; their random numbers are equal to those that ``draw`` makes of each key. A field ``shape``
-has the extents of the results, if these are not those of the first input. Addresses are added later, so the same
-table describes the work on every device.
+``@flip.rows`` declares ``(specs, args, keys) -> table``: a structured array with one row for each sample, whose fields say what
+the kernel of this operator does: windows, factors, directions. ``specs`` are SpecColumns. In ``args`` an argument that differs
+from sample to sample is an array with one row for each of them; the others are as in the body. ``keys`` are the keys of the
+samples; the random numbers must be equal to those that ``draw`` makes from each key. A field ``shape`` has the extents of the
+results, if these are not those of the first input. Addresses are added later, so the same table describes the work on every
+device.
 
-A table describes batches without errors. Where a sample has one, or where its case is rare, the hook raises NoTable, and
-the samples are computed one by one. So the body of the sample is the only place that reports errors, and the reference
-for the tests.
+A table describes batches without errors. If a sample has an error, or is a rare case, the hook raises NoTable, and the samples
+are computed one by one. So errors are reported only by the body, and the tests compare with the body.
 """
 
 import enum

@@ -90,7 +90,7 @@ def convert(kind: Any, value: Any) -> Any:
 
 
 def check_finite(param: Param, value: Any) -> Any:
-    """The value of an argument; an error if it is infinite or NaN and the argument must be finite."""
+    """Returns the value of an argument; an error if it is infinite or NaN and the argument must be finite."""
     if param.finite:
         for number in value if isinstance(value, tuple) else (value,):
             if not isfinite(number):
@@ -129,7 +129,7 @@ def _sequence(value: Any, accepted: str) -> list[Any]:
 
 
 class OfSample(tuple):
-    """Numbers that belong to one sample. Warps truncate extents of this class, and round constant ones."""
+    """Numbers that belong to one sample. A warp truncates extents of this class, and rounds extents that are constants."""
 
     __slots__ = ()
 

@@ -7,10 +7,10 @@ is a sample, or one frame of a sequence. Every kernel has the same form,
     template <class T> __global__ void flip(const FlipRow* rows, const int* first, int count)
 
 with one row for each item. Block ``b`` of the grid works on the row ``i`` with ``first[i] <= b < first[i + 1]`` (``ragged.cuh``
-finds it), so one launch serves images of different sizes and no block is idle. ``@crop.gpu_plan`` computes the windows
-and tables of one item; its exceptions name the sample. ``@reshape.gpu_view`` is for operators whose result is a view of the
-input, ``@pad.gpu_specs`` for shapes that depend on the whole batch. Addresses are numbers here, so the same call
-runs on a CUDA device and, in the tests, on the host.
+finds it), so one launch serves images of different sizes and no block is idle. ``@crop.gpu_plan`` computes the windows and
+tables of one item; its exceptions name the sample. ``@reshape.gpu_view`` is for operators whose result is a view of the input,
+and ``@pad.gpu_specs`` for shapes that depend on the whole batch. Addresses are plain numbers, so the same call runs on a CUDA
+device and, in the tests, on the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +96,7 @@ class DeviceMemory(Protocol):
         ...
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
-        """The addresses of one output of every sample that is a view of the inputs: the given ones, or those of copies."""
+        """The addresses of an output that is a view of the inputs, for every sample: of the given views, or of copies."""
         ...
 
     def scratch(self, nbytes: int) -> int:
@@ -171,7 +171,7 @@ class DeviceCall(Launcher):
 
 
 def ceil_div(amount: Any, share: Any) -> Any:
-    """The number of shares of this size in an amount, rounded up; both may be arrays."""
+    """The quotient, rounded up; both numbers may be arrays."""
     return -(-amount // share)
 
 
@@ -200,7 +200,7 @@ class SampleValues:
 
 
 class DevicePlanner:
-    """The counterpart of declare.Bound for a device: it finds each item's arguments, draws and shapes, and launches."""
+    """The counterpart of declare.Bound for a device: computes arguments, random numbers and shapes of each item, and launches."""
 
     def __init__(self, op: OpDef, constants: Mapping[str, Any], count: int, per_frame: Sequence[str] = ()) -> None:
         self.op = op

@@ -1,4 +1,4 @@
-"""Chains on a device: batches that the kernel of a chain does not support go through its links, one after another."""
+"""Chains on a device: if the kernel of a chain does not support a batch, its links process the batch one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ class ChainPlanner(DevicePlanner):
         memory: DeviceMemory,
         failed: Callable[[int, Exception], None] | None = None,
     ) -> tuple[list[tuple[View, ...] | None], tuple[str, ...]]:
-        """Queues the links; a sample that fails in one of them is left out of those after it."""
+        """Queues the links. If a sample fails in one link, the next links leave it out."""
         found = tuple(layouts)
         left = list(range(len(samples)))
         results: list[tuple[View, ...] | None] = [sample.inputs for sample in samples]  # type: ignore[misc]

@@ -20,7 +20,7 @@ from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceBlock, DeviceLease
 log = logging.getLogger("pipeflow")
 GROWTH = 1.5
 SMALLEST = 64 * 1024  # bytes of a block
-# The purposes of blocks that are not outputs of a step. Their sizes are unrelated.
+# The purposes of blocks that are not outputs of a step. Each has its own blocks, because their sizes differ.
 JOINED, STAND_IN, ADOPTED = "joined", "stand-in", "adopted"
 
 
@@ -62,8 +62,8 @@ class DevicePool:
         self._free: dict[Hashable, list[DeviceBlock]] = {}
         self._capacity: dict[Hashable, int] = {}
         self._made: Counter[Hashable] = Counter()  # the number of blocks of each purpose, free or not
-        # All memory, by its id. If a lease is collected as part of a cycle, Python also finalizes what only the cycle refers to:
-        # without this reference, memory would be freed whose block comes back.
+        # All memory, by its id. If a lease is collected as part of a cycle, Python also finalizes the objects that only the
+        # cycle refers to. Without this reference that would free memory whose block comes back to the pool.
         self._memories: dict[int, Memory] = {}
         self._lock = threading.RLock()
 
@@ -87,7 +87,7 @@ class DevicePool:
     def _take_back(self, purpose: Hashable, returned: "deque[DeviceBlock]") -> None:
         while returned:
             block = returned.popleft()
-            # In this thread PER_THREAD is another stream. The legacy stream waits for those of all threads.
+            # In this thread PER_THREAD means another stream. The legacy stream waits for the default streams of all threads.
             for handle in {LEGACY if handle == PER_THREAD else handle for handle in block.streams}:
                 self._consumed(block, handle)
             block.streams.clear()
@@ -128,7 +128,9 @@ class DevicePool:
         return DeviceLease(block, home, self)
 
     def _next(self, purpose: Hashable, capacity: int, writer: object) -> DeviceBlock:
-        """The block that has been free for longest. The copy stream gets an idle or new one, up to ``ahead`` blocks."""
+        """The block that has been free for longest. For the copy stream: an idle or new block, while there are fewer than
+        ``ahead``.
+        """
         free = self._free[purpose]
         if writer is self.runtime.copying and self._made[purpose] < self.ahead:
             found = next(filter(self._idle, free), None)
@@ -174,7 +176,7 @@ class DevicePool:
             return self._allocate(nbytes)
 
     def release(self, memory: Memory) -> None:
-        """Frees memory of one owner."""
+        """Frees memory that ``memory`` returned."""
         with self._lock:
             self.reserved -= memory.nbytes
             del self._memories[id(memory)]

@@ -1,9 +1,9 @@
 """The interface of a device: streams, events, copies, launches, and the owners of memory.
 
-There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests. Streams of the fake one do their work
-late, in any order that the recorded waits allow. Work on one stream runs in the order in which it was queued. Work on
-different streams runs in any order that no wait forbids. These waits make it safe. They are all in
-``device/memory.py``, ``executor/device/`` and ``device/tensors.py``:
+There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests. Streams of the fake one do their work late, in any
+order that the recorded waits allow. Work on one stream runs in the order in which it was queued. Work on different streams runs
+in any order that no wait forbids. The following waits make it safe. They are all in ``device/memory.py``, ``executor/device/``
+and ``device/tensors.py``:
 
 1. The host fills a staging block after the last copy from it is done (``synchronize``).
 2. The copy stream writes a device block after the last kernels that read it are done, and
@@ -56,7 +56,7 @@ class Runtime(Protocol):
         ...
 
     def event(self) -> Any:
-        """An event that can be recorded again and again."""
+        """An event that can be recorded many times."""
         ...
 
     def record(self, event: Any, stream: Any) -> None:
@@ -182,7 +182,7 @@ def wait_for(runtime: Runtime, handles: Iterable[int]) -> None:
 
 
 def wait_for_default_streams(runtime: Runtime) -> None:
-    """Waits for the default streams, for data that does not name its stream: usually it is made on one of these."""
+    """Waits for the default streams. It is for data that does not name its stream, because most such data is made on these."""
     wait_for(runtime, (LEGACY, PER_THREAD))
 
 
@@ -192,7 +192,7 @@ class DeviceBlock:
     __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "shared", "spare", "streams")
 
     def __init__(self, memory: Memory, computed: Any, shared: bool = False) -> None:
-        self.shared = shared  # it is the user's memory, which is not written
+        self.shared = shared  # True if the memory belongs to the user and must not be written
         self.memory = memory
         self.address = memory.address
         self.nbytes = memory.nbytes
@@ -268,7 +268,7 @@ class FunctionCall:
         raise NotImplementedError
 
     def array(self, position: int, index: int) -> Any:
-        """A sample of an input as an array: a copy if another step reads it too, because such arrays are writable."""
+        """A sample of an input as an array. It is a copy if another step reads the sample too, because the array is writable."""
         raise NotImplementedError
 
     def args_of(self, index: int) -> Args:
@@ -288,5 +288,5 @@ class FunctionCall:
         raise NotImplementedError
 
     def note(self, reason: str) -> None:
-        """Counts in the statistics a reason why work was done on the CPU."""
+        """Adds to the statistics a reason why work was done on the CPU."""
         raise NotImplementedError

@@ -17,8 +17,8 @@ from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.device.calls import DeviceMemory, DevicePlanner, Launcher, SampleValues, View
 
 _view = partial(tuple.__new__, View)
-MOST = 1 << 28  # elements of a sample or a result: kernels count in 32 bits. Larger ones are planned one by one.
-MOST_AXES = 6  # of data that is moved
+MOST = 1 << 28  # elements of a sample or a result: kernels count in 32 bits. Larger arrays are planned one by one.
+MOST_AXES = 6  # the most axes of data that is moved
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ArrayColumn:
         """The column of these views; NoTable if their types or numbers of axes differ."""
         addresses, shapes, dtypes = zip(
             *views
-        )  # in C, as in ``views``: a loop over 128 samples takes as long as a plan
+        )  # zip runs in C, as map does in ``views``: a Python loop over 128 samples takes as long as a plan
         dtype, axes = dtypes[0], len(shapes[0])
         require(dtypes.count(dtype) == len(dtypes) and set(map(len, shapes)) == {axes})
         extents = np.fromiter(chain.from_iterable(shapes), np.int64, axes * len(shapes))
@@ -82,7 +82,7 @@ def strides_of(shapes: np.ndarray, itemsize: int) -> np.ndarray:
 
 
 def each_part(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For every part of samples that have so many parts: the sample, and the number of the part in it."""
+    """The parts of all samples, if sample i has ``counts[i]`` parts: for each part, its sample and its number in that sample."""
     samples = np.repeat(np.arange(len(counts)), counts)
     return samples, np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -99,12 +99,12 @@ class TableCall(Launcher):
         self.input = source
         self.output = target
         self.table = table
-        self.args = args  # the constants: what differs from sample to sample is in the table
+        self.args = args  # the constants; values that differ from sample to sample are in the table
         self.layout = layout  # of the input
 
 
 class TablePlanner:
-    """Plans batches with the table of an operator; it raises NoTable for those that must be planned sample by sample."""
+    """Plans batches with the table of an operator. It raises NoTable for batches that must be planned sample by sample."""
 
     def __init__(self, by_samples: DevicePlanner) -> None:
         self.by_samples = by_samples
@@ -147,7 +147,7 @@ class TablePlanner:
             spec = SpecColumn(inner.shapes, source.dtype, layout)
             assert self._rows is not None
             table = self._rows((spec,), Args(**{**self._constants, **columns}), keys)
-        except PLAIN_ERRORS as error:  # the sample that has it reports it
+        except PLAIN_ERRORS as error:  # the plan of the sample reports the error
             raise NoTable from error
         shapes = table["shape"] if "shape" in (table.dtype.names or ()) else inner.shapes
         if samples is not None:
@@ -170,7 +170,7 @@ class TablePlanner:
         memory: DeviceMemory,
         failed: Callable[[int, Exception], None] | None = None,
     ) -> tuple[list[tuple[View, ...] | None], tuple[str, ...]]:
-        """Queues the operator on samples: by its table if that describes them, else one by one, as by_samples does."""
+        """Queues the operator on samples: by its table if the table describes them, else one by one (``by_samples``)."""
         try:
             require(samples and not samples[0].numbers)
             inputs = [ArrayColumn.of(views) for views in zip(*[sample.inputs for sample in samples])]

@@ -165,7 +165,7 @@ def on_device(runtime: Runtime, value: Any) -> Any:
 
 
 class _Lent:
-    """A sample whose reader has waited for it already."""
+    """A sample for which the consumer's stream already waits: its ``__dlpack__`` waits for nothing."""
 
     __slots__ = ("_tensor",)
 
@@ -328,7 +328,7 @@ class TensorListGPU(Metadata):
         return [str(item) for item in known] if index is None else str(known[index])
 
     def lent(self, stream: int) -> list[Any]:
-        """The samples for another library that works on a stream: it waits for them once, not for each of them."""
+        """The samples for a library that works on a stream. The stream waits once for the batch, and not for each sample."""
         if self._wrapped:
             return list(self)
         lend(self._runtime, self._samples, stream)
@@ -385,7 +385,7 @@ class TensorListGPU(Metadata):
         return self._runtime.device
 
     def _joined(self) -> DeviceArray:
-        """All samples as one array: in place if they are one after another, else a copy on the compute stream."""
+        """All samples as one array: a view if they are one after another in memory, else a copy on the compute stream."""
         samples = self._samples
         shape = (len(samples), *samples[0].shape)
         starts, total = offsets([sample.nbytes for sample in samples])

@@ -35,7 +35,7 @@ def class_name(op: OpDef) -> str:
 
 
 def lineage(node: DetachedNode) -> list[DetachedNode]:
-    """A detached node and all nodes that it depends on, each after those that it reads."""
+    """A detached node and all nodes that it depends on; each node comes after the nodes that it reads."""
     found: list[DetachedNode] = []
     seen: set[int] = set()
     waiting: list[tuple[DetachedNode, bool]] = [(node, False)]
@@ -70,7 +70,7 @@ MATRICES = "F**"  # the layout of a matrix for each frame
 
 
 def _has_frames(node: Any, layout: str = "F") -> bool:
-    """True for a node that has a value for each frame, as far as the definition tells."""
+    """True for a node that has a value for each frame, as far as this is known in the definition."""
     if node.spec.layout is None:
         return node.source.op.marks_frames or node.source.op.by_frame
     return node.spec.layout.startswith(layout)

@@ -11,10 +11,10 @@ __all__ = ["maybe", "one_of"]
 
 
 def maybe(probability: Any, function: Callable[..., Any] | None = None, *inputs: Any, seed: int | None = None) -> Any:
-    """True for each sample with a probability. With a function: ``function(*inputs)`` for these samples, the inputs for others.
+    """True with the given probability, for each sample. With a function: ``function(*inputs)`` where True, else the inputs.
 
-    ``if fn.maybe(0.3): ...`` needs ``enable_conditionals=True``, ``fn.maybe(0.3, flip, images)`` does not. The probability is
-    a number or one for each sample. The function must return data like the inputs, as in any branch.
+    ``if fn.maybe(0.3): ...`` needs ``enable_conditionals=True``, ``fn.maybe(0.3, flip, images)`` does not. The probability is a
+    number, or a node with a number for each sample. The function must return data like the inputs, as in any branch.
     """
     drawn = coin_flip(probability=probability, seed=seed) != 0
     if function is None:
@@ -30,9 +30,10 @@ def one_of(
     probabilities: Sequence[float] | None = None,
     seed: int | None = None,
 ) -> Any:
-    """``function(*inputs)`` of one of the functions, drawn for each sample: with equal or with given probabilities.
+    """Calls one of the functions on each sample, chosen at random with equal or with the given probabilities.
 
-    Each function is called once while the graph is built, and runs for its samples only. All must return the same kind of data.
+    Each function is called once while the graph is built. Its operators run only for the samples that chose it. All must return
+    the same kind of data.
     """
     if not functions or not all(map(callable, functions)):
         raise TypeError(f"fn.one_of: give a list of at least one function, got {functions!r}")

@@ -24,7 +24,7 @@ def _is_table(value: Any) -> bool:
 
 
 def array_of(value: Any) -> tuple[np.ndarray, str]:
-    """The array and the layout of a constant. If NumPy chose a type of 64 bits, it becomes 32, as in all constants."""
+    """The array and the layout of a constant. A type of 64 bits that NumPy chose becomes one of 32, as in all constants."""
     if isinstance(value, types.ArrayConstant):
         return value.value, value.layout
     if isinstance(value, types.ScalarConstant):

@@ -59,7 +59,7 @@ class GraphNode:
         constants: Mapping[str, Any] | None = None,
         on_error: Any = None,
     ) -> "GraphNode":
-        """A call on the CPU that a pass of the compiler adds for the user's call of ``origin``."""
+        """A call on the CPU that a pass of the compiler adds; ``origin`` is the user's call that needs it."""
         return cls(
             id=number,
             op=op,
@@ -81,7 +81,7 @@ class GraphNode:
         )
 
     def moved(self, number: int, edges: Mapping[Edge, Edge]) -> "GraphNode":
-        """The node in another graph: with another number, and with the edges of that graph for its own."""
+        """The node in another graph: it has another number, and edges of that graph in place of its own."""
         return replace(
             self,
             id=number,
@@ -93,9 +93,10 @@ class GraphNode:
 
 @dataclass
 class DetachedNode(GraphNode):
-    """A call outside a pipeline. It is in no graph until a pipeline takes it, with all nodes that it depends on.
+    """A call outside a pipeline. It is in no graph until a pipeline uses it. The pipeline then takes it with all nodes that it
+    depends on.
 
-    It has no number and no edges. Every pipeline that takes it records ``call`` over the same ``given`` inputs: nodes and
+    It has no number and no edges. Every pipeline that takes it records ``call`` with the same ``given`` inputs: nodes and
     constants.
     """
 

@@ -1,7 +1,7 @@
 """Objects whose error says why they cannot be iterated over, and for which `isinstance(x, Iterable)` is False.
 
-Programs use that test to distinguish one output from several. It looks for the methods in the ``__mro__`` of the class.
-Python itself finds methods without that attribute, so it finds the methods of this file, which raise.
+Programs use that test to distinguish one output from several. The test looks for methods in the ``__mro__`` of the class. Python
+itself does not read that attribute to find a method, so it finds the methods of this file, which raise the error.
 """
 
 from collections.abc import Iterator

@@ -113,12 +113,12 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def detached(self) -> bool:
-        """True if it was made outside a pipeline."""
+        """True if the node was made outside a pipeline."""
         return isinstance(self._node, DetachedNode)
 
     @property
     def origin(self) -> Origin | None:
-        """The user's line that made it."""
+        """The user's line that made the node."""
         return self._node.origin
 
     @property
@@ -402,7 +402,9 @@ class Recorder:
         weak: tuple[bool, bool],
         name: str,
     ) -> DataNode:
-        """The node that reads one of two others. For a Python number and an unknown type the batch decides the type."""
+        """The node that reads one of two others. If one is a Python number and the type of the other is unknown, the type of the
+        batch decides.
+        """
         late = any(weak) and (first.spec.dtype is None or second.spec.dtype is None)
         sides = (branch_of(first, "if"), branch_of(second, "else"))
         constants = {"variable": name, "sides": sides, **({"weak": weak} if late else {})}
@@ -424,7 +426,7 @@ class Recorder:
         return structure.operand(node, operator=operator, side=side, where=where)
 
     def abandon(self, error: BaseException) -> None:
-        """Ends a failed recording, and adds a note if the user's lines do not show the reason."""
+        """Ends a failed recording, and adds a note to the error if the user's lines do not show the reason."""
         if self.scope is not self.root:
             why = "both branches of a condition on a DataNode are recorded while the graph is built, whatever the data will be"
             add_notes(error, [f"raised while {self.scope} was recorded: {why}"])
@@ -474,7 +476,7 @@ current: ContextVar[Recorder | None] = ContextVar("pipeflow_recorder", default=N
 class recording:
     """Makes ``recorder`` the interpreter of operator calls inside a ``with`` block.
 
-    It is a class, not a generator: a block that is entered and never left then causes no warning.
+    It is a class and not a generator, because a generator causes a warning if the block is entered and never left.
     """
 
     def __init__(self, recorder: Recorder) -> None:

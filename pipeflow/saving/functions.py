@@ -1,4 +1,4 @@
-"""User functions are sent to workers by value; an error names the variable that cannot be sent."""
+"""Sends user functions to workers by value; an error names the variable that cannot be sent."""
 
 import functools
 import inspect
@@ -39,7 +39,7 @@ def dumps_value(value: Any) -> bytes:
 
 
 def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
-    """Pickles like `dumps_value`. A value other than None that `hole` returns for an object is pickled in its place."""
+    """Pickles like `dumps_value`. If `hole(object)` is not None, that value is pickled in place of the object."""
 
     def dump(kind: type) -> bytes:
         file = io.BytesIO()
@@ -58,14 +58,14 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
 
 
 def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:
-    """The value that `dumps_with_holes` pickled in this program or a worker; `fill` returns objects for the holes."""
+    """The value that `dumps_with_holes` pickled in this program or a worker; `fill(value)` returns the object for a hole."""
     unpickler = _Filling(io.BytesIO(data))
     unpickler.fill = fill
     return unpickler.load()
 
 
-# One class for all calls: a class is part of a reference cycle, so one for each call would keep `hole` and `fill`, with the
-# arrays they know, until the next collection of garbage.
+# All calls share one class. A class is part of a reference cycle, so one for each call would keep `hole` and `fill`, and the
+# arrays that they refer to, until the next garbage collection.
 
 
 @functools.cache

@@ -1,10 +1,9 @@
 """Samples that are kept for later epochs, in files that several processes read and write at the same time.
 
-A cache is a folder. Each process that writes has two files of its own there, and only appends to them: the samples,
-and an index. The index has a line of fixed size for each sample, with a checksum, which is written after the sample.
-So after a crash an unfinished sample has no line in the index, and no process finds it. The checksum of a sample is
-compared when a process first reads it. From time to time every process reads the new lines in the indexes of the
-others.
+A cache is a folder. Each process that writes has two files of its own there, and only appends to them: the samples, and an
+index. The index has a line of fixed size for each sample, with a checksum. The line is written after the sample, so after a
+crash an unfinished sample has no line, and no process finds it. A process compares the checksum when it first reads the sample.
+From time to time every process reads the new lines in the indexes of the others.
 
 The files of a cache in memory are in the memory file system of the machine. The last process that uses them removes
 them, and the next process that makes a cache removes the files of killed processes.
@@ -44,9 +43,9 @@ _ENTRY = np.dtype(
         ("made_of", "u8"),
     ]
 )
-_LOOK_AFTER = 256  # samples that were not found, before the files of other processes are read again
-_MOST_PARTS = 10_000_000  # of a constant: enough to compare a list of paths completely
-_SHARE = 64  # a process writes this part of the limit (1/64) before it looks again at the size of all files
+_LOOK_AFTER = 256  # after so many samples that were not found, the files of other processes are read again
+_MOST_PARTS = 10_000_000  # parts of a constant that are compared: enough for a complete list of paths
+_SHARE = 64  # a process adds up the size of all files again after it has written 1/64 of the limit
 
 
 class Kept:
@@ -59,13 +58,13 @@ class Kept:
         self._files: list[tuple[str, int]] = []  # name and descriptor of the samples
         self._read: dict[str, int] = {}  # name -> the number of bytes of its index that are known
         self._missed = 0
-        self._room = 0  # bytes that may be written before the next look at the files
+        self._room = 0  # bytes that may be written before the sizes of the files are added up again
         self._full = False
         self._pid = os.getpid()
         self._own: tuple[int, int, int] | None = None  # number of the own file, descriptors of samples and index
         self._end = 0  # the end of the own file
         self.folder = folder
-        if in_memory:  # in a folder where every user can write, so another one can have made it, or a link
+        if in_memory:  # every user can write to the parent folder, so another user may have made this folder, or a link
             system.private_folder(self._home)
         else:
             _own(self._home)
@@ -129,7 +128,7 @@ class Kept:
             target[...] = np.frombuffer(os.pread(descriptor, target.nbytes, offset), target.dtype).reshape(target.shape)
 
     def look(self) -> None:
-        """Reads the lines that other processes have added."""
+        """Reads the lines that other processes have added to their indexes."""
         with self._lock:
             self._missed = 0
             for path in sorted(self.folder.glob("*.index")):
@@ -281,7 +280,7 @@ def _close(opened: list[int], volatile: Path | None, pid: int) -> None:
             os.close(descriptor)
     if volatile is None or os.getpid() != pid:
         return
-    if threading.get_ident() in _holding:  # the garbage collector runs inside `_alone`: it would wait for itself
+    if threading.get_ident() in _holding:  # the collector runs inside `_alone`: the thread would wait for itself
         _left.append(volatile)
     else:
         _remove(volatile)
@@ -296,7 +295,7 @@ def _size_of(folder: Path) -> int:
 
 
 def made_of(text: str) -> int:
-    """The sources of a sample as a number; for a file it depends on its size and the time of its last change too."""
+    """The sources of a sample as a number. For a file, the number also depends on its size and the time of its last change."""
     with contextlib.suppress(OSError, ValueError):
         status = os.stat(text)
         text = f"{text}\0{status.st_size}\0{status.st_mtime_ns}"

@@ -1,9 +1,8 @@
 """Values as JSON data, and back.
 
-Data runs no code: ``decode`` returns numbers, text, bytes, arrays and containers of them. The constants of a graph may
-also be functions and classes. They are saved by import path (``module:qualname``), and looked up only if the caller
-allows that function or its module. They are pickled by value only with ``allow_pickle`` when saving and again when
-loading.
+Data runs no code: ``decode`` returns numbers, text, bytes, arrays and containers of them. The constants of a graph may also be
+functions and classes. They are saved by import path (``module:qualname``), and looked up only if the caller allows that function
+or its module. They are pickled by value only if ``allow_pickle`` is set both when saving and when loading.
 """
 
 import base64
@@ -24,8 +23,9 @@ from pipeflow.saving.functions import find_culprit
 class Allowed:
     """The functions and classes that a document may name. Others are not imported.
 
-    An entry is the function or class itself, or the name of a module, which allows what is defined in that module and in the
-    modules inside it. With ``everything`` the document is trusted as if it were a program: it may also hold pickled functions.
+    An entry is the function or class itself, or the name of a module. The name allows everything that is defined in that module
+    and in the modules inside it. With ``everything`` the document is trusted as if it were a program: it may also hold pickled
+    functions.
     """
 
     def __init__(self, functions: Iterable[Any] = (), everything: bool = False) -> None:
@@ -211,7 +211,7 @@ def imports_of(data: Any) -> list[str]:
 
 
 def import_path(value: Any) -> str | None:
-    """``module:qualname``, if another process finds the same object by it; else None."""
+    """``module:qualname``, if another process finds the same object under this path; else None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not module or not name or module == "__main__" or "<" in name:
         return None

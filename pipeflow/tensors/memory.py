@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Block:
-    """A piece of memory of one kind ("heap", "shared", "pinned" or "device") that a pool lends out many times."""
+    """A piece of memory of one kind ("heap", "shared", "pinned" or "device") that a pool gives out many times."""
 
     __slots__ = ("address", "kind", "nbytes", "owner")
 

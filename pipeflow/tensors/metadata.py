@@ -13,13 +13,13 @@ Shape = tuple[int, ...]
 
 
 class CallableInt(int):
-    """DALI's ``ndim`` is a method of some classes and an attribute of others; this number can be used as both."""
+    """A number that can also be called: DALI's ``ndim`` is a method of some classes and an attribute of others."""
 
     def __call__(self) -> int:
         return int(self)
 
 
-LINES = 20  # the most lines of numbers that are printed for a batch or a sample: with the others, one screen
+LINES = 20  # the most lines of numbers that are printed for a batch or a sample, so that the text fits on a screen
 
 
 def shown_values(array: np.ndarray, room: int = LINES) -> list[str]:

@@ -29,7 +29,7 @@ class DeviceSample:
         if hasattr(value, "as_array"):  # a TensorGPU
             value = value.as_array()
         make = getattr(value, "clone", None) or getattr(value, "copy", None)
-        return DeviceSample(value if make is None else make(), make is None)  # without a copy it is never written
+        return DeviceSample(value if make is None else make(), make is None)  # if it is not a copy, it is never written
 
 
 def on_gpu(value: Any) -> bool:

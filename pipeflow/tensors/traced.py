@@ -15,7 +15,7 @@ class Traced(np.ndarray):
 
     tensor: Any
     join: "Callable[[Sequence[Any]], Traced]"  # joins several such tensors along a new first axis
-    whole: "Traced | None"  # the batch that this is a row of, if the function returned the batch as one tensor
+    whole: "Traced | None"  # the batch with this array as a row, if the function returned the batch as one tensor
     row: int
 
     @classmethod
@@ -71,10 +71,10 @@ def check_untraced(value: Any) -> None:
 
 
 def lent(array: np.ndarray, copied: bool = False) -> np.ndarray:
-    """A read-only view for a function of the user.
+    """A read-only view of an array, for a function of the user.
 
-    torch ignores the flag and writes to read-only memory (``from_numpy``, ``from_dlpack``). So if torch is loaded, the
-    function gets a copy, unless the array is ``copied`` before the function gets it.
+    torch ignores the flag and writes to read-only memory (``from_numpy``, ``from_dlpack``). So if torch is loaded, the function
+    gets a copy, unless the caller copies the array anyway (``copied``).
     """
     if type(array) is Traced:
         return array  # it is read-only already, and a view would have no history

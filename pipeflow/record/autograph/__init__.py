@@ -13,10 +13,10 @@ straight-line code in which locals stay locals::
     return v            frame.ret(v), and the statements after it go under `if frame.alive:`; only where it is conditional
     break, continue     loop.jump(...), likewise
 
-Every generated node carries the position of the user's code it replaces: tracebacks, debuggers and coverage see the user's
-file. Nested functions keep their own code and are converted when, and only when, converted code calls them.
+Every generated node has the position of the user's code that it replaces, so tracebacks, debuggers and coverage show the user's
+file. Nested functions keep their own code. They are converted only if converted code calls them.
 
-``hooks`` has the meaning of plain Python, used whenever nothing is recorded; record/conditional has the other meaning.
+While nothing is recorded, ``hooks`` behaves like plain Python. The hooks for a recording are in record/conditional.
 """
 
 from pipeflow.record.autograph.converting import convert, converted

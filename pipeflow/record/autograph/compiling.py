@@ -70,7 +70,7 @@ def _nested(code: types.CodeType, depth: int) -> Iterable[types.CodeType]:
 
 
 def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
-    """The code, and all inside it, under the qualified names they have in the user's file."""
+    """The code, and the code inside it, under the qualified names from the user's file."""
     name = new + code.co_qualname.removeprefix(old)
     body_of_class = not code.co_flags & inspect.CO_OPTIMIZED  # the code of a class holds its own name as a constant
 

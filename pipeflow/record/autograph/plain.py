@@ -1,4 +1,4 @@
-"""The hooks that converted code calls, with the meaning of plain Python.
+"""The hooks that converted code calls while nothing is recorded: they behave like plain Python.
 
 record/conditional has the hooks for conditions on DataNodes.
 """
@@ -35,7 +35,7 @@ class Choice:
 
 
 class Flow:
-    """The returns, jumps and handlers of plain Python: Python itself does the work."""
+    """The returns, jumps and exception handlers of plain Python: Python itself does the work."""
 
     alive = True
     value: Any = None
@@ -60,8 +60,8 @@ class Flow:
 
 
 class Hooks:
-    """The meaning of plain Python. ``where`` is the user's file and line, ``names`` are the variables that a part changes,
-    ``frame`` is the result of ``frame`` for the function; only record/conditional uses them.
+    """The hooks with the behaviour of plain Python. Only record/conditional uses ``where`` (the user's file and line), ``names``
+    (the variables that a part changes) and ``frame`` (what the hook ``frame`` returned for the function).
     """
 
     U = UNSET
@@ -83,15 +83,15 @@ class Hooks:
         return not value
 
     def frame(self, variables: Any = (), cells: Any = ()) -> Any:
-        """A call of a converted function begins, with its local variables and those of outer functions."""
+        """Called at the start of a converted function, with its local variables and those of outer functions."""
         return Flow()
 
     def loop(self, frame: Any, names: tuple[str, ...]) -> Any:
-        """A loop begins."""
+        """Called at the start of a loop."""
         return Flow()
 
     def mark(self, frame: Any) -> Any:
-        """A statement begins whose exceptions are handled, such as ``try``."""
+        """Called at the start of a statement that handles exceptions, such as ``try``."""
         return Flow()
 
     def subject(self, value: Any, where: str = "") -> Any:
@@ -99,7 +99,7 @@ class Hooks:
         return value
 
     def call(self, function: Any) -> Any:
-        """The function to call in place of a function."""
+        """The function that converted code calls in place of ``function``."""
         return function
 
 

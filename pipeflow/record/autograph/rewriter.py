@@ -61,7 +61,7 @@ class Rewriter(ast.NodeTransformer):
     # Building blocks
     def build(self, text: str, node: Any, **parts: Any) -> list[ast.stmt]:
         at = {name: getattr(node, name) for name in PLACE}
-        if isinstance(node, ast.FunctionDef):  # only its first line, which has run according to coverage
+        if isinstance(node, ast.FunctionDef):  # only its first line, so that coverage counts the line as run
             at.update(end_lineno=node.lineno, end_col_offset=node.col_offset + len("def"))
         for part in parts.values():
             if isinstance(part, ast.Constant) and not hasattr(part, "lineno"):
@@ -74,7 +74,7 @@ class Rewriter(ast.NodeTransformer):
 
     def temporary(self) -> str:
         self.count += 1
-        return f"__pf{self.count}__"  # ends in __, or it would be mangled inside a class
+        return f"__pf{self.count}__"  # it ends in __, else Python would mangle the name inside a class
 
     @staticmethod
     def constant(value: Any) -> ast.Constant:

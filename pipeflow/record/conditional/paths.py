@@ -76,7 +76,7 @@ class Recording(Protocol):
         """Puts the contents of a state into its containers."""
 
     def join(self, tree: Any, base: Scope, kinds: tuple[str, ...]) -> tuple[Any, Scope, State | None]:
-        """Merges the exits of some kinds, so that their samples continue together."""
+        """Merges the exits of these kinds, so that their samples continue together."""
 
 
 class Frame:
@@ -96,7 +96,7 @@ class Frame:
         self.tree = fill(self.tree, Exit(kind, state, self.session.scope))
 
     def ret(self, value: Any) -> None:
-        """The samples that still run return this value."""
+        """Records that the samples that still run return this value."""
         boxes = {**reachable({RETURN: value}), **self.boxes}
         self.leave("return", State({RETURN: value}, capture((), {}, boxes).boxes))
 
@@ -167,7 +167,7 @@ class NodeChoice:
         return state
 
     def end(self, local: Any) -> bool:
-        """Joins both sides. True if variables have to be reloaded."""
+        """Joins both sides; returns True if variables have to be reloaded."""
         state = self._join(self.first, self._leave(local))
         self.now = self.start.names if state is None else state.names
         return True
@@ -240,7 +240,7 @@ class NodeLoop:
         return f"{jump} {id(self)}"  # the `else` of an inner loop may contain jumps of the outer loop
 
     def _whole(self) -> bool:
-        """True if all samples of the iteration are here."""
+        """True if all samples of the iteration have reached this point."""
         return self.frame.tree is HOLE and self.session.scope is self.start
 
     def begin(self, local: Any) -> None:
@@ -249,7 +249,7 @@ class NodeLoop:
         self.boxes = self.session.reachable(local)
 
     def jump(self, kind: str, local: Any) -> bool:
-        """True if all samples jump, so that Python can. If not, the samples that are here wait."""
+        """True if all samples jump, so Python itself can jump. Else the samples that have reached this point wait."""
         if not self.frame.alive:
             return False
         if self._whole():
@@ -297,7 +297,7 @@ class NodeMark:
         self.scope, self.tree = session.scope, frame.tree if frame else None
 
     def reset(self, _: Any) -> None:
-        """Restores them."""
+        """Restores the scope and the exits."""
         self.session.scope = self.scope
         if self.frame:
             self.frame.tree = self.tree

@@ -22,7 +22,7 @@ class Scope:
         self._children: dict[tuple[int, bool], Scope] = {}
 
     def child(self, predicate: Any, polarity: bool, where: str = "") -> "Scope":
-        """The samples of this scope for which the predicate has that polarity: always the same object for one predicate."""
+        """The samples of this scope for which the predicate has that polarity. Every call returns the same object."""
         key = (id(predicate), polarity)  # the child keeps its predicate alive, so its id is not used again
         if key not in self._children:
             side = "if" if polarity else "else"
@@ -80,7 +80,7 @@ class RecorderLike(Protocol):
 
 
 class Unusable:
-    """The value of a variable that has no single value after a condition. Any use raises the reason."""
+    """The value of a variable that has no single value after a condition. Any use raises an error with the reason."""
 
     __slots__ = ("_pf_kind", "_pf_message")
 

@@ -170,9 +170,9 @@ class Session(autograph.Hooks):
                 put(box, held)
 
     def join(self, tree: Any, base: Scope, kinds: tuple[str, ...]) -> tuple[Any, Scope, State | None]:
-        """Merges the exits of some kinds: returns the tree with a hole for them, their scope and their merged state.
+        """Merges the exits of these kinds. Returns the tree with a hole in their place, their scope and their merged state.
 
-        Without such exits it returns the tree unchanged, and no state.
+        If there are no such exits, it returns the tree unchanged, and None as the state.
         """
 
         def chosen(leaf: Any) -> bool:
@@ -198,7 +198,7 @@ class Session(autograph.Hooks):
         return Fork(alive, HOLE, replaced(tree, chosen, None), tree.where), inside, state
 
     def _selected(self, tree: Any, scope: Scope, chosen: Callable[[Any], bool]) -> Any:
-        """The samples of a scope that end in chosen exits: all (True), none (False) or those of a bool node."""
+        """The samples of a scope that end in chosen exits: True for all, False for none, else a bool node."""
         if not isinstance(tree, Fork):
             return chosen(tree)
         for side, other in ((tree.first, tree.second), (tree.second, tree.first)):
@@ -214,7 +214,7 @@ class Session(autograph.Hooks):
         return self._merge_nodes(EXPRESSION, one, other, tree.predicate, scope, tree.where)
 
     def _folded(self, tree: Any, scope: Scope, chosen: Callable[[Any], bool]) -> tuple[Any, Scope]:
-        """The merged state of the chosen exits, which are all samples of ``scope``, and the scope of that state."""
+        """The merged state of the chosen exits, and its scope. All samples of ``scope`` end in these exits."""
         if not isinstance(tree, Fork):
             return tree.state, tree.scope
         for side, other in ((tree.first, tree.second), (tree.second, tree.first)):
@@ -345,7 +345,7 @@ class Session(autograph.Hooks):
 
     def _merge_nodes(self, name: str, first: Any, second: Any, predicate: Any, scope: Scope, where: str) -> Any:
         if first is second and scope.within(first.scope):
-            return first  # else a merge of the same samples under their new name reads it
+            return first  # if this scope cannot read the node, the merge below makes a node of the same samples that it can read
         key = (id(first), id(second), id(predicate), scope)
         if key in self._merged:
             return self._merged[key][1]
@@ -408,7 +408,7 @@ def branch_of(node: Any, side: str) -> str:
 
 
 def _check_kinds(name: str, first: Any, second: Any) -> None:
-    """Raises if two nodes are on different devices; warns if a batch with samples of both is sure to fail."""
+    """Raises an error if two nodes are on different devices; warns if a batch with samples of both will certainly fail."""
     a, b = first.spec, second.spec
     if first.device != second.device:
         sides = [
@@ -434,7 +434,7 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
 
 
 def truth_error(frame: Any = None) -> TypeError:
-    """The error for a DataNode that is used as one truth value, with the place and the reason."""
+    """The error for a DataNode that is used as one truth value; it names the user's line and the reason."""
     frame = frame or sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back

@@ -15,7 +15,7 @@ from pipeflow.record.conditional.scopes import Unusable
 
 UNSET = autograph.UNSET
 SEARCH_LIMIT = (
-    10_000  # the most objects that are visited for a condition: a whole data set would take longer than the graph
+    10_000  # the most objects that are visited for a condition: to visit a whole data set would take too long
 )
 
 
@@ -44,7 +44,7 @@ class State(NamedTuple):
 
 
 def _is_plain(value: Any) -> bool:
-    """Instances of the user's own classes, whose attributes a branch may change."""
+    """True for an instance of a class of the user, whose attributes a branch may change."""
     kind = type(value)
     return (
         bool(kind.__flags__ & _HEAP_TYPE)
