@@ -50,7 +50,10 @@ def why_not(device_id: int = 0) -> str:
             f"CUDA was initialised in process {_initialised[0]}, and this one ({os.getpid()}) was forked from it, where CUDA "
             "cannot work: start the process by spawn or forkserver, or before the first GPU pipeline"
         )
-    return _why_not(device_id)
+    reason = _why_not(device_id)
+    if reason:
+        _why_not.cache_clear()  # it may be gone at the next call: another process had all the memory, say
+    return reason
 
 
 @functools.cache
@@ -68,17 +71,13 @@ def _why_not(device_id: int) -> str:
     if not version:
         return "there is no NVIDIA driver: install one and see that nvidia-smi shows the GPU"
     try:
-        count = runtime.getDeviceCount()
+        count = _count()
     except runtime.CUDARuntimeError as error:
         return f"no GPU can be used: {error} (the driver supports CUDA {version // 1000}.{version % 1000 // 10})"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     hidden = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible!r} hides the others)"
     if not count:
         return f"there is no CUDA device{hidden}"
-    if not _initialised:
-        _initialised.append(
-            os.getpid()
-        )  # counting devices is the first call after which a forked process cannot use CUDA
     if not 0 <= device_id < count:
         return (
             f"device_id={device_id} and there {'is one GPU, 0' if count == 1 else f'are {count} GPUs, from 0'}{hidden}"
@@ -103,6 +102,23 @@ def _why_not(device_id: int) -> str:
     except runtime.CUDARuntimeError as error:
         return f"GPU {device_id} gives no memory: {error}"
     return ""
+
+
+def _count() -> int:
+    found = int(cupy.cuda.runtime.getDeviceCount())
+    if found and not _initialised:
+        _initialised.append(os.getpid())  # it is the first call after which a forked process cannot use CUDA
+    return found
+
+
+def device_count() -> int:
+    """The number of GPUs. It opens no context, which would take memory of each."""
+    if cupy is None:
+        return 0
+    try:
+        return _count()
+    except cupy.cuda.runtime.CUDARuntimeError:  # there is no driver
+        return 0
 
 
 def installed_wheels() -> list[str]:

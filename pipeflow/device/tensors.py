@@ -367,7 +367,9 @@ class TensorListGPU(Metadata):
         """A copy in CPU memory; waits for the device."""
         if self._samples and not self._wrapped and self.is_dense_tensor():
             return TensorListCPU(self.as_tensor().as_cpu().array, self._layout, source_info=self._source_info)
-        arrays = download(self._runtime, self._samples)
+        # The user's arrays may have been written since they were wrapped.
+        samples = [tensor._held() for tensor in self._wrapped] if self._wrapped else self._samples
+        arrays = download(self._runtime, samples)
         return TensorListCPU.from_parts(arrays, self._dtype, self._ndim, self._layout, self._source_info)
 
     def data_ptr(self) -> int:

@@ -14,7 +14,7 @@ from pipeflow.executor import Delivered, Executor, Settings
 from pipeflow.executor.batch import Handing
 from pipeflow.handle.built import Built
 from pipeflow.record.recorder import DataNode
-from pipeflow.tensors import TensorListCPU
+from pipeflow.tensors import TensorListCPU, made_on
 
 
 class Running(Built):
@@ -144,8 +144,11 @@ class Running(Built):
         cuda_stream: Any = None,
         use_copy_kernel: bool = False,
     ) -> None:
-        """Queues a batch for an external_source without a source: an array, a list of arrays, or a batch."""
-        del cuda_stream, use_copy_kernel  # NO_EFFECT in declare has the reasons
+        """Queues a batch for an external_source without a source: an array, a list of arrays, or a batch.
+
+        ``cuda_stream`` is the stream of torch or CuPy that data on the GPU is made on; default: the current one.
+        """
+        del use_copy_kernel  # NO_EFFECT in declare has the reason
         self.build()
         if not isinstance(data_node, (str, DataNode)):
             raise TypeError(f"feed_input takes the name of an input or its DataNode, got {data_node!r}")
@@ -162,7 +165,8 @@ class Running(Built):
             )
         if not source.takes_data:
             raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
-        source.feed(data, layout, self._executor.course.batch_size)
+        with made_on(cuda_stream, data):
+            source.feed(data, layout, self._executor.course.batch_size)
 
     def fed_inputs(self) -> list[str]:
         """The names of the inputs without a source, which get their data from ``feed_input`` or ``run(name=...)``."""

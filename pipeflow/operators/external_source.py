@@ -13,7 +13,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import DeviceSample, TensorCPU, TensorListCPU, as_sample, on_gpu
+from pipeflow.tensors import DeviceSample, Metadata, TensorListCPU, as_sample, on_gpu
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -238,7 +238,10 @@ class ExternalSource(Source):
         if isinstance(value, (list, tuple)):
             return [self._sample(item) for item in value]
         if on_gpu(value):
-            return [DeviceSample(value[index]) for index in range(len(value))]
+            whole = value if hasattr(value, "__len__") else value.as_array()  # a TensorGPU
+            if not len(whole.shape() if callable(whole.shape) else whole.shape):
+                raise RuntimeError(self._single_number(output))
+            return [DeviceSample(whole[index]) for index in range(len(whole))]
         if value is None or isinstance(value, (str, bytes, dict, int, float)):
             raise RuntimeError(
                 f"output {output} of the source {self.name_of_source} is {type(value).__name__} {value!r}: "
@@ -250,11 +253,14 @@ class ExternalSource(Source):
         """A batch in one array."""
         array = self._sample(value)
         if array.ndim == 0:
-            raise RuntimeError(
-                f"output {output} of the source {self.name_of_source} is a single number: a batch is a list of arrays or an "
-                "array whose first axis is the batch (batch=False is for sources of single samples)"
-            )
+            raise RuntimeError(self._single_number(output))
         return array
+
+    def _single_number(self, output: int) -> str:
+        return (
+            f"output {output} of the source {self.name_of_source} is a single number: a batch is a list of arrays or an "
+            "array whose first axis is the batch (batch=False is for sources of single samples)"
+        )
 
     def _check(self, feed: Feed) -> None:
         """The types and numbers of axes: as declared, else as the first sample of the epoch has them.
@@ -394,9 +400,9 @@ def _own_layout(data: Any) -> str | None:
     """The layout of data that has one: a batch, or a list of tensors, whose first one has it for all."""
     if type(data) is np.ndarray:
         return None
-    if isinstance(data, (list, tuple)) and data and isinstance(data[0], TensorCPU):
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Metadata):
         return data[0].layout()
-    return data.layout() if isinstance(data, TensorListCPU) else None
+    return data.layout() if isinstance(data, Metadata) and hasattr(data, "at") else None
 
 
 def _per_output(value: Any, count: int, name: str = "") -> list[Any]:

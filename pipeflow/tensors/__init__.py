@@ -4,7 +4,7 @@ from pipeflow.tensors.batch import TensorListCPU
 from pipeflow.tensors.collector import Collector, Take, slab_size
 from pipeflow.tensors.memory import Block, Lease
 from pipeflow.tensors.metadata import Metadata, Shape, fitting_layout, position_of
-from pipeflow.tensors.on_device import DeviceSample, on_gpu
+from pipeflow.tensors.on_device import DeviceSample, made_on, on_gpu
 from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, has_mask
 from pipeflow.tensors.traced import Traced, lent, traced
 
@@ -25,6 +25,7 @@ __all__ = [
     "fitting_layout",
     "has_mask",
     "lent",
+    "made_on",
     "on_gpu",
     "position_of",
     "slab_size",

@@ -44,6 +44,10 @@ class Array(np.ndarray):
     def __dlpack_device__(self):
         return (2, self.device_id)
 
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        assert stream == -1
+        return super().__dlpack__()
+
 
 class Cuda(SimpleNamespace):
     """``cupy.cuda``; cuFFT is missing."""
@@ -275,6 +279,11 @@ class PretendCupy:
 
     def deviceSynchronize(self, number):
         pass
+
+    def from_dlpack(self, value):
+        """As CuPy passes its options. The pipeline's own capsules are those of NumPy's arrays."""
+        value.__dlpack__(stream=self.stack()[-1].ptr, max_version=(1, 1), dl_device=None, copy=None)
+        return value.as_array()
 
     def get_default_memory_pool(self):
         return SimpleNamespace(free_all_blocks=lambda stream=None: self.pool_frees.append(stream))

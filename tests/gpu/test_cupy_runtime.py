@@ -15,9 +15,10 @@ from fake_device import mirror
 from helpers import LONG
 
 from pipeflow import backends, fn, pipeline_def, types
+from pipeflow.backend import GetCUDADeviceCount
 from pipeflow.backends import cuda_programs
 from pipeflow.backends.cuda_objects import PinnedMemory
-from pipeflow.device.tensors import TensorGPU
+from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, NoGpu
 from pipeflow.kernels import gpu as kernels
 
@@ -145,6 +146,59 @@ def test_arrays_of_the_user_keep_their_device(machine):
     assert TensorGPU(array).device_id() == 1
     with pytest.raises(ValueError, match="is on GPU 1 and the pipeline works on GPU 0"):
         runtime.as_array(array)
+
+
+@pytest.mark.parametrize("form", ["batch", "tensor", "samples"])
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_the_batches_of_one_pipeline_feed_another(machine, form, no_copy):
+    """As they are, with their layout: a batch, the dense tensor of a batch, or a list of samples."""
+    (batch,) = build().run()
+
+    def define():
+        return mirror(fn.external_source(device="gpu", name="data", no_copy=no_copy, layout=layout))
+
+    layout = "HWC" if form == "tensor" else None  # that of the tensor has the axis of the samples too
+    given = {"batch": batch, "tensor": batch.as_tensor(), "samples": list(batch)}[form]
+    pipe = build(define=define, exec_async=False, exec_pipelined=False)
+    pipe.feed_input("data", given)
+    (found,) = pipe.run()
+    assert found.layout() == "HWC"
+    for one, other in zip(found.as_cpu().samples(), IMAGES, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_data_on_another_gpu(machine):
+    """The error of a source names both, and the next pipeline works."""
+    (batch,) = build(0).run()
+    arrays = [sample.as_array() for sample in batch]
+    pipe = build(1, lambda: fn.external_source(lambda: arrays, device="gpu", no_copy=True))
+    with pytest.raises(ValueError, match="an array is on GPU 0 and the pipeline works on GPU 1"):
+        pipe.run()
+    flipped(build(1).run()[0])
+
+
+def test_the_arrays_of_a_batch_may_change_after_they_were_wrapped(machine):
+    """A copy to the CPU waits for the work that is queued on the caller's stream when it is made."""
+    (batch,) = build().run()
+    wrapped = TensorListGPU([sample.as_array() for sample in batch])
+    machine.calls.clear()
+    flipped(wrapped)
+    names = [name for name, _ in machine.calls]
+    assert "streamWaitEvent" in names[: names.index("memcpyAsync")]
+
+
+def test_counting_gpus_opens_none(machine):
+    """A context takes half a gigabyte on each."""
+    assert GetCUDADeviceCount() == 2
+    assert not machine.contexts
+
+
+def test_a_gpu_that_was_full_is_tried_again(machine):
+    """A reason that another process, or an installation, can remove is not kept."""
+    machine.failing["malloc"] = pretend_cupy.CudaError("cudaErrorMemoryAllocation: out of memory")
+    with pytest.raises(NoGpu, match="GPU 1 gives no memory"):
+        build().build()
+    flipped(build().run()[0])
 
 
 class TestErrors:

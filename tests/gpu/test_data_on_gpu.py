@@ -1,13 +1,15 @@
 """Sources and feed_input with data that is on the GPU already: it is taken as it is, or copied there."""
 
 import gc
+import sys
+from types import SimpleNamespace
 
 import fake_device
 import numpy as np
 import pytest
 from fake_device import mirror
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, types
 
 IMAGES = [np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(9 * k) for k in range(3)]
 
@@ -197,6 +199,149 @@ def test_arrays_of_files(device, tmp_path, given):
     with pytest.warns(UserWarning, match=r"this runs on the CPU"):
         (batch,) = pipeline_def(define, batch_size=3, num_threads=1, device_id=None)().run()
     assert batch.shape() == [x.shape for x in expected]
+
+
+def test_memory_that_is_not_aligned(device, lend, monkeypatch):
+    """Is copied: what fn.reinterpret reads from it as wider numbers would end the process."""
+    data = [np.arange(9, dtype=np.uint8) + np.uint8(k) for k in range(3)]
+    made = [lend(x)[1:] for x in data]
+    seen = []
+    monkeypatch.setattr(device, "launcher", lambda *launch: fake_device.by_numpy(*note(launch)))
+
+    def note(launch):
+        row = fake_device.at(launch[3], (launch[5],), fake_device.MIRROR_ROW)
+        seen.extend(row["input"].tolist())
+        return launch
+
+    def define():
+        found = fn.external_source(lambda: made, device="gpu", no_copy=True)
+        return mirror(fn.reshape(fn.reinterpret(found, dtype=types.FLOAT), shape=[1, 2, 1], layout="HWC"))
+
+    same(build(define=define).run()[0], [x[1:].view(np.float32).reshape(1, 2, 1)[:, ::-1] for x in data])
+    device.finish_all()
+    assert seen
+    assert all(address % 4 == 0 for address in seen)
+
+
+def test_odd_sizes_are_not_copied(device, lend):
+    """Samples of one array begin at any byte, and no type that fits their size is wider than their alignment."""
+    made = lend(np.arange(15, dtype=np.uint8).reshape(3, 5))
+    (batch,) = build(define=lambda: fn.external_source(lambda: made, device="gpu", no_copy=True)).run()
+    assert [batch[k].data_ptr() - made.ctypes.data for k in range(3)] == [0, 5, 10]
+
+
+class Stream:
+    """The current stream of a library, which is kept by what refers to it."""
+
+    def __init__(self, stream):
+        self.ptr = self.cuda_stream = stream.ptr
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_data_that_is_fed_on_another_stream(device, lend, monkeypatch, library, no_copy):
+    """The pipeline waits for the stream that was current in the thread which fed the data."""
+    monkeypatch.setattr(device.random, "random", lambda: 1.0)  # nothing runs that is not waited for
+    stream = device.stream("of the user")
+    found = SimpleNamespace(
+        get_current_stream=lambda _id: Stream(stream), current_stream=lambda _device: Stream(stream)
+    )
+    monkeypatch.setitem(sys.modules, library, SimpleNamespace(cuda=found))
+
+    class Made(Lent):
+        __module__ = f"{library}.arrays"
+        device = SimpleNamespace(id=0)
+
+        def copy(self):
+            copied = lend(np.zeros(self.shape, self.dtype)).view(Made)
+            device.queue(stream, lambda: np.copyto(copied, self))
+            return copied
+
+    made = [lend(np.zeros_like(x)).view(Made) for x in IMAGES]
+    for array, image in zip(made, IMAGES):
+        device.queue(stream, lambda array=array, image=image: np.copyto(array, image))
+    pipe = build(no_copy=no_copy)
+    pipe.feed_input("data", made)
+    same(pipe.run()[0], MIRRORED)
+
+
+def test_the_stream_that_is_named(device, lend, monkeypatch):
+    """``cuda_stream`` is the current stream while the data is taken; a number cannot be."""
+    current = []
+
+    class Entered(Stream):
+        def __enter__(self):
+            current.append(self)
+
+        def __exit__(self, *_):
+            current.pop()
+
+    class OfTorch(Stream):
+        __module__ = "torch.cuda.streams"
+
+    seen = []
+
+    class Made(Lent):
+        def copy(self):
+            seen.append(current[-1])
+            return lend(self)
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(stream=lambda one: Entered(one))))
+    made = [lend(x).view(Made) for x in IMAGES]
+    pipe = build()
+    for stream in (Entered(device.legacy), OfTorch(device.legacy)):
+        pipe.feed_input("data", made, cuda_stream=stream)
+        same(pipe.run()[0], MIRRORED)
+    assert [type(one) for one in seen] == [Entered] * 6
+    assert not current
+    with pytest.raises(TypeError, match="cuda_stream is 7: for data on the GPU give the stream of torch or CuPy"):
+        pipe.feed_input("data", made, cuda_stream=7)
+    for stream in (None, -1):
+        pipe.feed_input("data", IMAGES, cuda_stream=stream)
+        same(pipe.run()[0], MIRRORED)
+
+
+def test_arrays_without_a_copy_of_their_own(device, lend):
+    """Are refused: the source could change them while the pipeline reads them. With no_copy=True they are taken."""
+
+    class Plain:
+        """As Numba's arrays."""
+
+        def __init__(self, array):
+            self.array = array
+            self.shape, self.dtype = array.shape, array.dtype
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    made = [Plain(lend(x)) for x in IMAGES]
+    pipe = build()
+    with pytest.raises(TypeError, match=r"Plain has no method that copies it on the GPU: give cupy\.asarray\(x\)"):
+        pipe.feed_input("data", made)
+
+
+def test_one_number_is_no_batch(device, lend):
+    """As on the CPU; numbers in a list are samples."""
+    number = lend(np.array(7, np.float32))
+    with pytest.raises(
+        RuntimeError, match=r"is a single number: a batch is a list of arrays or an array whose first axis"
+    ):
+        build(define=lambda: fn.external_source(lambda: number, device="gpu")).run()
+    (batch,) = build(define=lambda: fn.external_source(lambda: [number] * 3, device="gpu", no_copy=True)).run()
+    same(batch, [np.float32(7)] * 3)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.float16, np.uint64, np.complex64])
+@pytest.mark.parametrize("shape", [(), (3,), (0, 4), (2, 0)])
+def test_any_type_and_shape(device, lend, dtype, shape):
+    """Also samples without elements, and those that cannot be written."""
+    data = [np.full(shape, k % 2, dtype) for k in range(3)]
+    made = [lend(x) for x in data]
+    for x in made:
+        x.flags.writeable = False
+    pipe = build(define=lambda: fn.copy(fn.external_source(lambda: made, device="gpu", no_copy=True)))
+    for _ in range(2):
+        same(pipe.run()[0], data)
 
 
 def test_types_and_layouts_are_checked(device, lend):

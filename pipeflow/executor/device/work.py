@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pipeflow.compile.plan import Step
 from pipeflow.device.calls import View, array_address
 from pipeflow.device.memory import DeviceArena, PinnedBlock, aligned, offsets
-from pipeflow.device.runtime import DeviceArray, DeviceLease, wait_for_default_streams
+from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceArray, DeviceLease, wait_for, wait_for_default_streams
 from pipeflow.device.tables import ArrayColumn
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
@@ -16,6 +17,7 @@ from pipeflow.executor.device.graphs import Queued
 from pipeflow.tensors import DeviceSample
 
 PART = 4 << 20  # bytes that are worth a thread: to copy them takes a third of a millisecond, to start it a tenth
+WIDEST = 16  # bytes of the widest element, a complex number
 MOST_PARTS = 4  # threads that copy at the same time: they use the bandwidth of the memory
 
 
@@ -31,6 +33,15 @@ class StagingChunk:
     def room(self) -> int:
         """The bytes that are left."""
         return min(len(self.pinned.array), self.lease.block.nbytes) - self.used
+
+
+def is_plain(array: Any) -> bool:
+    """True if kernels can read an array: it is contiguous, and aligned as its size allows, also for a wider type.
+
+    ``fn.reinterpret`` makes a view of another type, and a load from an address that does not fit it ends the process.
+    """
+    alignment = min(array.nbytes & -array.nbytes, WIDEST)
+    return bool(array.flags.c_contiguous) and not (alignment and array_address(array) % alignment)
 
 
 def copy_all(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -128,12 +139,13 @@ class Work:
         ]
 
     def adopt(self, samples: Sequence[DeviceSample]) -> list[DeviceArray]:
-        """Samples that are on the device: their memory is taken as it is, or a copy where it is not contiguous."""
+        """Samples that are on the device: their memory is taken as it is, or a copy where kernels cannot read it."""
         runtime, pool = self.memory.runtime, self.memory.device.pool
         with runtime.using(runtime.computing):
             wait_for_default_streams(runtime)
+            wait_for(runtime, {sample.stream for sample in samples} - {0, LEGACY, PER_THREAD})
             arrays = [runtime.as_array(sample.value) for sample in samples]
-            arrays = [array if array.flags.c_contiguous else array.copy() for array in arrays]
+            arrays = [array if is_plain(array) else array.copy() for array in arrays]
         views = [View(array_address(array), tuple(array.shape), np.dtype(array.dtype)) for array in arrays]
         shared = any(sample.shared for sample in samples)
         base, size = views[0].address, views[0].nbytes
