@@ -83,7 +83,7 @@ class Autocontrast(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class BatchPermutation(Operator):
-    """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
+    """The numbers of the samples of the batch, or of the branch, in a random order: one number for each sample.
 
     Arguments:
         allow_repetitions: draw each number from all samples, so that some may come twice
@@ -986,7 +986,7 @@ class Dilate(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class DLTensorPythonFunction(Operator):
-    """Calls a function with lists of DLPack capsules, one a sample; with ``batch_processing=False`` for each sample with one.
+    """Calls a function with lists of DLPack capsules, one for each sample; with ``batch_processing=False``, once for each sample.
 
     Arguments:
         function: function to call with a list of DLPack capsules for each input
@@ -1436,7 +1436,7 @@ class Hue(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Invert(Operator):
-    """Replaces every value by 255 minus it."""
+    """Replaces every value x by 255 - x."""
 
     def __init__(
         self,
@@ -1642,7 +1642,7 @@ class MFCC(Operator):
     def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
 class Mix(Operator):
-    """Mixes the samples of several readers, in proportions that hold from the first samples on. `sources` has the output of each reader, or a tuple of its outputs; operators follow after the mixture. Only the seed determines which sample is at which position, with any number of threads and shards and after a restart. The readers keep their own order; a shuffled reader is shuffled again each time that it begins again. All readers must have the same arguments for shards.
+    """Mixes the samples of several readers, in proportions that are right from the first samples on. `sources` has the output of each reader, or a tuple of its outputs; operators come after the mixture. Only the seed determines which sample is at which position: the number of threads and shards and a restart change nothing. The readers keep their own order; a shuffled reader is shuffled again each time that it begins again. All readers must have the same arguments for shards.
 
     Arguments:
         sources: the output of each reader, or a tuple of its outputs
@@ -2027,7 +2027,7 @@ class Paste(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class PeekImageShape(Operator):
-    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone.
+    """The shape (height, width, channels) of the result of ``fn.decoders.image``; only the header is read.
 
     Arguments:
         adjust_orientation: turn the image as its EXIF data says
@@ -2069,7 +2069,7 @@ class PerFrame(Operator):
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class PermuteBatch(Operator):
-    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out.
+    """Returns as sample i the input sample ``indices[i]`` of the same batch; samples may be repeated or left out.
 
     Arguments:
         indices: number of the input sample for each output sample
@@ -2118,7 +2118,7 @@ class PhotometricDistort(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class PlanckianJitter(Operator):
-    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above.
+    """Changes the image as if a black body lit it: reddish below 6500 kelvin, bluish above.
 
     Arguments:
         dtype: type of the result; default: that of the input
@@ -2161,7 +2161,7 @@ class Posterize(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class PowerSpectrum(Operator):
-    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
+    """The power of each of the nfft // 2 + 1 frequencies of the signal along ``axis``; with ``power=1`` the magnitude.
 
     Arguments:
         axis: axis of time
@@ -2184,7 +2184,7 @@ class PowerSpectrum(Operator):
     def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class PreemphasisFilter(Operator):
-    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
+    """Computes y[t] = x[t] - preemph_coeff * x[t - 1] for each channel; time is the first axis.
 
     Arguments:
         preemph_coeff: factor of the value before, which is subtracted
@@ -2434,7 +2434,7 @@ class Reinterpret(Operator):
     def __call__(self, data: Data, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Remap(Operator):
-    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
+    """Takes each pixel of the output from the position that two maps give for it; the output is as large as the maps.
 
     Arguments:
         pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
@@ -2741,7 +2741,7 @@ class Shapes(Operator):
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Sharpen(Operator):
-    """Mixes the image with a sharp form of it: each pixel's differences from its eight neighbours are added to it.
+    """Mixes the image with a sharpened form of it: each pixel plus its differences from its eight neighbours.
 
     Arguments:
         alpha: share of the sharp image in the result, from 0 to 1
@@ -3014,7 +3014,7 @@ class TensorResize(Operator):
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class ToDecibels(Operator):
-    """multiplier * log10(x / reference), and at least ``cutoff_db``.
+    """Computes multiplier * log10(x / reference); the result is at least ``cutoff_db``.
 
     Arguments:
         multiplier: factor of the logarithm: 10 for powers, 20 for magnitudes
@@ -3060,7 +3060,7 @@ class Transpose(Operator):
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class UnsharpMask(Operator):
-    """Amplifies the differences from a blurred form of the image.
+    """Increases the differences from a blurred form of the image.
 
     Arguments:
         sigma: deviation of the Gaussian window that blurs
@@ -3753,7 +3753,7 @@ class experimental:
         def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
     class Remap(Operator):
-        """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
+        """Takes each pixel of the output from the position that two maps give for it; the output is as large as the maps.
 
         Arguments:
             pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
@@ -3927,7 +3927,7 @@ class illumination:
         def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class Gaussian(Operator):
-        """Multiplies the image by a factor that is ``1 + gain`` at one point and falls to 1 around it in the form of a bell.
+        """Multiplies the image by a factor that is ``1 + gain`` at one point and decreases to 1 around it, like a bell.
 
         Arguments:
             gain: change at the lightest point, as a share of the value; below 0 it becomes darker
@@ -4038,7 +4038,7 @@ class noise:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Shot(Operator):
-        """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``.
+        """Adds the noise of counted light: each value becomes a Poisson number with this mean, in units of ``factor``.
 
         Arguments:
             factor: value of one count: a larger value makes more noise; 0 does not change the data
@@ -4251,7 +4251,7 @@ class random:
 
 class readers:
     class Caffe(Operator):
-        """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
+        """Reads the encoded image (bytes) and the label (int32 of shape (1,)) of each record of Caffe's LMDB databases.
 
         Arguments:
             path: folders of the databases, or their files or URLs; several are read one after the other
@@ -4533,7 +4533,7 @@ class readers:
         def __call__(self, **arguments: Any) -> DataNode: ...
 
     class MXNet(Operator):
-        """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
+        """Reads the encoded image (bytes) and the labels (float32, one or several) of each record.
 
         Arguments:
             path: paths of the RecordIO files; several files are read one after another
@@ -5119,7 +5119,7 @@ class segmentation:
         def __call__(self, mask: Data, /, **arguments: Any) -> list[Data]: ...
 
     class SelectMasks(Operator):
-        """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
+        """Keeps the polygons of some masks, in the order of the given ids, with their vertices.
 
         Arguments:
             reindex_masks: the masks get the numbers 0, 1, ... in the order of the ids; False: they keep their numbers

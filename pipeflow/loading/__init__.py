@@ -5,14 +5,14 @@
     work.py         reads and joins the items of a batch
     carriers.py     runs this work in the caller or in threads
     processes.py    runs it in worker processes
-    collate.py      one batch of many items, their structure kept
-    parcels.py      a batch as a worker process sends it: arrays in shared memory, the rest pickled
-    light.py        tensors made in a worker that has not loaded torch
+    collate.py      joins items to a batch with the same structure
+    parcels.py      a batch as a worker process sends it: arrays in shared memory, all else pickled
+    light.py        batches of tensors from a worker that has not loaded torch
     leaves.py       the arrays in a structure, with the path of each
     buckets.py      batches of items of similar length
     mixtures.py     several data sets as one, in proportions
     packing.py      documents packed into rows of one length
-    transformed.py  the same with a pipeline definition over the items
+    transformed.py  the same, with a pipeline definition that processes the items
 
 The modules for worker processes are loaded by the first loader that has workers.
 """

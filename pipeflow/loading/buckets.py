@@ -9,7 +9,7 @@ import numpy as np
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers.order import permute
 
-_WINDOW = 64  # batches among whose items similar lengths are searched
+_WINDOW = 64  # items are sorted by length within windows of this number of batches
 _NO_LIMIT = 2**62
 
 
@@ -28,8 +28,8 @@ class Batches(NamedTuple):
 class Buckets:
     """Divides a data set into batches of similar length, differently in each epoch if it is shuffled.
 
-    The items of an epoch come in its order and are sorted by length within windows of some batches, upwards and downwards
-    in turn, so that the windows meet at similar lengths. Batches are cut out of that line, and then shuffled themselves.
+    The items are put in the order of the epoch, and sorted by length within windows of some batches: rising and falling in turn,
+    so that neighbouring windows meet at similar lengths. The result is cut into batches, and then the batches are shuffled.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Buckets:
 
     @property
     def most(self) -> int:
-        """How many items a batch may have."""
+        """The largest number of items that a batch may have."""
         shortest = max(1, int(self._lengths.min(initial=_NO_LIMIT)))
         return max(1, min(self._rows, self._tokens // shortest, len(self._lengths)))
 
@@ -79,7 +79,7 @@ class Buckets:
             order = permute(order, size, seed, epoch) if size else order
         lengths = self._lengths[order]
         mean = max(1.0, float(lengths.mean())) if size else 1.0
-        window = int(_WINDOW * min(self._rows, self._tokens / mean, max(1, size)))  # no item has more than all tokens
+        window = int(_WINDOW * min(self._rows, self._tokens / mean, max(1, size)))  # no item is longer than max_tokens
         number = np.arange(size) // window
         line = np.lexsort((np.where(number % 2, -lengths, lengths), number))  # stable: equal lengths stay in order
         order, lengths = order[line], lengths[line]

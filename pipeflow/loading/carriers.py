@@ -26,7 +26,7 @@ class Inline:
         self._join = inline_join(frame_of(reader.frame))
 
     def submit(self, wanted: BatchItems) -> PendingBatch:
-        """A batch that is read when its result is taken."""
+        """Returns a batch that is read when its result is taken."""
         return _Later(lambda: self._reader.run(wanted, self._join))
 
     def close(self, wait: bool = True) -> None:
@@ -45,7 +45,7 @@ class _Later:
 
 
 class Threads:
-    """Reads several batches at the same time, each in one thread; a stream in one thread only."""
+    """Reads several batches at the same time, each in one thread. A stream is read by one thread only."""
 
     def __init__(self, reader: ItemReader, count: int, prefetch: int, timeout: float | None) -> None:
         self.ahead = count * prefetch

@@ -1,7 +1,7 @@
-"""Joins items to a batch: equal structures are joined leaf by leaf, by the rules of torch's default_collate.
+"""Joins items to a batch: items of equal structure are joined leaf by leaf, by the rules of torch's default_collate.
 
-Tensors, arrays and numbers become one array with the batch as its first axis. Text and bytes become a list. Dictionaries
-keep their keys and their type, named tuples their type, lists stay lists, and a tuple becomes a list of its columns.
+Tensors, arrays and numbers become one array with the batch as its first axis. Text and bytes become a list. Dictionaries keep
+their keys and their type, named tuples keep their type, lists stay lists, and a tuple becomes a list of its columns.
 """
 
 import copy
@@ -38,11 +38,11 @@ class NumpyLoading:
         return np.array(values)
 
     def converted(self, value: Any) -> Any:
-        """An array of an item that is not joined with others."""
+        """An array of an item that is not joined with other items."""
         return as_sample(value) if self.is_tensor(value) else value
 
     def array_of(self, value: Any) -> "tuple[np.ndarray, str] | None":
-        """The array of a tensor, and the name of the type to make from it again; None for objects that are pickled."""
+        """The array of a tensor, and the name of the type that is made of it later; None for objects that are pickled."""
         del value
         return None
 
@@ -63,12 +63,12 @@ class NumpyLoading:
         return batch.as_array() if batch.is_dense_tensor() else batch.samples()
 
 
-# joins equal leaves: the leaves, and whether they are tensors, arrays or numbers
+# joins equal leaves; the arguments are the leaves, and their kind: tensors, arrays or numbers
 Join = Callable[[Sequence[Any], str], Any]
 
 
 def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], path: Path = ()) -> Any:
-    """The batch of some items; `names` are those of the items in messages."""
+    """The batch of some items; `names` are the names of the items in messages."""
     if not items:
         raise IndexError(
             "batch_sampler gave a batch without items, of which no array can be made: leave it out, or give collate_fn"
@@ -119,7 +119,7 @@ def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], 
 
 
 def convert(item: Any, frame: Any) -> Any:
-    """An item that is a batch by itself (`batch_size=None`): its arrays become tensors, everything else stays."""
+    """An item that is already a batch (`batch_size=None`): its arrays become tensors, everything else stays."""
     if isinstance(item, (np.ndarray, np.bool_, np.number)) or frame.is_tensor(item):
         return frame.converted(item)
     if isinstance(item, (str, bytes)):
@@ -162,7 +162,7 @@ def _check_lengths(items: Sequence[Any], names: Sequence[str], path: Path) -> No
 
 
 def _like(first: Any, content: Any) -> Any:
-    """The content in a container of the same type, where that type can be filled, else as it is."""
+    """The content in a container of the type of `first` if such a container can be filled, else the content itself."""
     clone: Any
     try:
         if isinstance(first, MutableMapping):

@@ -97,7 +97,7 @@ def difference(value: Any, model: Any, path: Path = ()) -> str:
 
 
 def values_like(value: Any, model: Any) -> list[Any]:
-    """The leaves of a value in the order of those of a model of the same structure."""
+    """The leaves of a value in the order of the leaves of a model with the same structure."""
     inner = branches(model)
     if inner is None:
         return [value]

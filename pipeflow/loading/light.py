@@ -1,4 +1,4 @@
-"""Batches that become tensors in the program, made in a worker that has not loaded torch: it saves 150 MB and a second each."""
+"""Batches from workers that do not load torch, which saves 150 MB and a second for each; the program makes their tensors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,9 @@ KINDS = frozenset("biufc")  # the types of arrays that torch has too
 
 
 class Shared:
-    """Replaces an array in a batch that is sent: the array is in shared memory, and `kind` is what the receiver makes of it."""
+    """Replaces an array in a batch that is sent. The array is in shared memory; `kind` is the type that the receiver makes of
+    it.
+    """
 
     def __init__(self, array: "np.ndarray | Unfilled", kind: str) -> None:
         self.array = array
@@ -21,7 +23,7 @@ class Shared:
 
 
 class TensorsLater(NumpyLoading):
-    """The functions of a loader for torch, as far as they work without torch; the others load it."""
+    """The functions of a loader for torch, as far as they work without torch; all other cases load torch."""
 
     name = "torch"
 
@@ -50,6 +52,6 @@ class TensorsLater(NumpyLoading):
         return framework("torch").loading.numbers(values)
 
     def converted(self, value: Any) -> Any:
-        """An array of an item that is not joined with others."""
+        """An array of an item that is not joined with other items."""
         array = np.asarray(value)
         return Shared(array, "tensor") if self.kind_of(array) else framework("torch").loading.converted(value)

@@ -24,7 +24,9 @@ _FORM = 1  # the version of the saved state
 
 
 class Loader:
-    """Batches of a data set: ``for batch in loader``, again for the next epoch. ``pipeflow.loader`` makes one."""
+    """Batches of a data set: ``for batch in loader`` is an epoch, and each such loop the next one.
+    ``pipeflow.loader`` makes it.
+    """
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class Loader:
             self.pin_memory = False
 
     def _check(self, batch_size: int | None, shuffle: bool | None, prefetch_factor: int | None) -> None:
-        """Refuses arguments that contradict each other."""
+        """Raises an error for arguments that contradict each other."""
         if self.workers not in ("processes", "threads"):
             raise ValueError(f'workers must be "processes" or "threads", got {self.workers!r}')
         if self.num_workers < 0 or self.timeout < 0:
@@ -142,7 +144,7 @@ class Loader:
             raise TypeError(f"{type(self.dataset).__name__} has no __len__: give sampler or batch_sampler, or add it")
 
     def _buckets(self, bucket_by: Any, max_tokens: int | None) -> Buckets | None:
-        """The batches of items of similar length, if the caller wants them; else None."""
+        """The batches of items of similar length, if ``bucket_by`` is given; else None."""
         if bucket_by is None:
             if max_tokens is not None:
                 raise ValueError("max_tokens needs bucket_by, the lengths of the items")
@@ -165,7 +167,7 @@ class Loader:
             drop_last=self.drop_last,
         )
 
-    # The epoch.
+    # The epoch
 
     def __iter__(self) -> "LoaderEpoch":
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
@@ -209,7 +211,7 @@ class Loader:
 
     @property
     def _by_torch(self) -> bool:
-        """True if torch's generators determine the order and the random numbers, as in its DataLoader."""
+        """True if torch's generators determine the order and the random numbers, as in torch's DataLoader."""
         own = self._mixed is not None or self.buckets is not None or self.num_shards > 1
         return self.seed is None and self.framework == "torch" and not own
 
@@ -239,7 +241,7 @@ class Loader:
         return None
 
     def _walk_again(self, opening: Mapping[str, Any], saved: Mapping[str, Any]) -> Walk:
-        """The rest of a walk: what was drawn in the same order as then, the global generator left as it is."""
+        """The rest of a walk. The same numbers are drawn in the same order as before; the global generator does not change."""
         if "generator" not in opening:
             return self._walk(opening, saved)
         source = self._generator()
@@ -275,7 +277,7 @@ class Loader:
         return OrderedWalk(self._order(seed), self.batch_size, self._ending, self.epoch, saved)
 
     def first_item(self) -> Any:
-        """One item, to find out the structure of items."""
+        """One item, which shows the structure of all items."""
         if self.stream:
             return next(iter(self.dataset))
         if not len(self.dataset):
@@ -327,7 +329,7 @@ class Loader:
         return carrier
 
     def close(self) -> None:
-        """Ends the workers; the next loop starts them again."""
+        """Ends the workers; the next loop starts new ones."""
         made = self._pass() if self._pass is not None else None
         if made is not None:
             made.close()
@@ -335,7 +337,7 @@ class Loader:
             self._carrier.close()
             self._carrier = None
 
-    # Its state.
+    # The state
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the last batch that the loop received, as plain data for ``load_state_dict``."""
@@ -379,7 +381,7 @@ class Loader:
         return "a data set shuffled by torch" if self.shuffle and self._by_torch else "a data set with an index"
 
     def finished(self, batch: Any) -> Any:
-        """A batch in the form that the loop receives."""
+        """The batch in the form that the loop receives."""
         if not self.pin_memory:
             return batch
         return mapped(lambda _, leaf: leaf.pin_memory() if hasattr(leaf, "pin_memory") else leaf, batch)
@@ -390,7 +392,7 @@ class LoaderProgress:
 
     def __init__(self, epoch: int, kind: str, opening: Mapping[str, Any], walk: Walk) -> None:
         self.epoch, self.kind, self.opening, self.walk = epoch, kind, opening, walk
-        self.announced = False  # the loop knows that the epoch is over
+        self.announced = False  # True if the loop has been told that the epoch is over
 
     def state(self) -> dict[str, Any]:
         """The state of the loader after the last batch that was delivered."""
@@ -451,7 +453,7 @@ class LoaderEpoch:
         raise StopIteration
 
     def _end(self) -> None:
-        """Ends the epoch; its workers are not needed any more."""
+        """Ends the epoch, and its workers."""
         if not self._closed and self._own:
             self._carrier.close()
         self._closed = self._place.announced = True

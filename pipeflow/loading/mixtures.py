@@ -1,4 +1,4 @@
-"""Several data sets as one, in proportions that a loader keeps to."""
+"""Several data sets as one; a loader takes their items in given proportions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from pipeflow.operators.readers.order import Order, located
 
 
 class Mixture:
-    """The items of several data sets, one data set after another; ``order`` is how a loader mixes them."""
+    """The items of several data sets, one data set after another; ``order`` returns the order in which a loader mixes them."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class Mixture:
             if not len(dataset):
                 raise ValueError(f"data set {number}, {type(dataset).__name__}, has no items: leave it out")
         self._ends = np.cumsum([len(dataset) for dataset in self.datasets])
-        self.order(shuffle=False)  # says what is wrong with the weights
+        self.order(shuffle=False)  # raises the error for wrong weights
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "weights": None}  # the workers read items, and a function may not go there
+        return {**vars(self), "weights": None}  # workers do not need them, and a function may not be picklable
 
     def __len__(self) -> int:
         """The number of items of all data sets; an epoch of a loader has ``epoch_size``."""
@@ -54,7 +54,7 @@ class Mixture:
             raise
 
     def order(self, shuffle: bool) -> MixedOrder:
-        """The order of an epoch, before it is divided over shards; each data set is shuffled by itself."""
+        """The order of an epoch, before it is divided over shards; each data set is shuffled separately."""
         orders = [Order(len(dataset), random_shuffle=shuffle) for dataset in self.datasets]
         return mixed_order(orders, [False] * len(orders), self.weights, self.epoch_size)
 
@@ -67,9 +67,9 @@ def mix(
 ) -> Mixture:
     """Several data sets as one for ``pipeflow.loader``, which takes their items in the proportions of ``weights``.
 
-    Weights are numbers in any unit, or a function that gives them for the number of an epoch; without them each item comes
-    once an epoch. An epoch has ``epoch_size`` items, by default as many as there are. A data set whose items are used up
-    begins again; one that is not goes on in the next epoch where it stopped. With ``shuffle=True`` in the loader each data
-    set is shuffled whenever it begins.
+    Weights are numbers in any unit, or a function that returns them for the number of an epoch; without weights, each item comes
+    once in each epoch. An epoch has ``epoch_size`` items, by default the number of all items. A data set begins again after its
+    last item; in the next epoch it continues after the item where it stopped. With ``shuffle=True`` in the loader, each data set
+    is shuffled whenever it begins.
     """
     return Mixture(datasets, weights, epoch_size)

@@ -14,9 +14,9 @@ _MOST = 2**31 - 1
 class Packed:
     """Rows of `length` tokens with as many documents as fit: `tokens`, `segments` and `positions`, each of this length.
 
-    Segments count the documents of a row from 1, positions the tokens of a document from 0; the rest of a row is `pad`,
-    with segment 0. Which document is in which row is decided once, from the lengths alone: a row is made when it is
-    read, so that a loader shuffles, shards and resumes rows like other items.
+    Segments count the documents of a row from 1, positions count the tokens of a document from 0. The rest of a row is `pad`,
+    with segment 0. The lengths alone determine which document is in which row, and this is computed once. A row is made when it
+    is read, so a loader shuffles, shards and resumes rows like other items.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Packed:
         return {"tokens": tokens, "segments": segments, "positions": positions}
 
     def documents_of(self, row: int) -> np.ndarray:
-        """The numbers of the pieces in a row; without documents that were split, those of the documents."""
+        """The numbers of the pieces in a row; if no document is split, the numbers of its documents."""
         return self._members[self._offsets[row] : self._offsets[row + 1]]
 
     def _tokens(self, piece: int, count: int) -> np.ndarray:
@@ -136,9 +136,9 @@ def pack(
 ) -> Packed:
     """Documents packed into rows of ``length`` tokens: a data set with tokens, segments and positions.
 
-    ``documents`` is a sequence of arrays, or ``(tokens, offsets)``: document n is ``tokens[offsets[n]:offsets[n + 1]]``.
-    ``lengths`` saves reading a sequence for its lengths. "best_fit" puts the longest documents first, each to the row with the
-    least room that is enough; "in_order" fills rows one after another. Documents of more than ``length`` tokens are split into
-    several, cut or refused.
+    ``documents`` is a sequence of arrays, or ``(tokens, offsets)``: document n is ``tokens[offsets[n]:offsets[n + 1]]``. If
+    ``lengths`` is given, the documents are not read to find their lengths. "best_fit" puts the longest documents first, each
+    into the row with the least room that is enough; "in_order" fills rows one after another. Documents of more than ``length``
+    tokens are split into several, cut or refused.
     """
     return Packed(documents, length, lengths=lengths, method=method, longer=longer, pad=pad)

@@ -1,4 +1,4 @@
-"""A batch as a worker process sends it: its arrays are in shared memory, the rest is pickled."""
+"""A batch as a worker process sends it: its arrays are in shared memory, everything else is pickled."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from pipeflow.saving.functions import dumps_with_holes, loads_with_holes
 
 
 def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
-    """Joins leaves in a worker: writes them one after another to shared memory."""
+    """The function that joins leaves in a worker: it writes them one after another to shared memory."""
 
     def join(values: Sequence[Any], kind: str) -> Any:
         frame = find()
@@ -66,7 +66,7 @@ def packed(value: Any, frame: Any) -> tuple[bytes, list[Any]]:
 
 
 def unpacked(data: bytes, arrays: Sequence[np.ndarray], frame: Any) -> Any:
-    """Makes the batch again; its arrays and tensors are views of shared memory."""
+    """The batch from its parcel; its arrays and tensors are views of shared memory."""
     made: dict[int, Any] = {}
 
     def fill(hole: tuple[int, str]) -> Any:

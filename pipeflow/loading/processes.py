@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# NumPy loads this when it is first used. Each worker sets its seed, and would load it for itself: 28 ms and 4 MB.
+# NumPy loads this module when it is first used. Each worker sets the seed, and would load its own copy: 28 ms and 4 MB.
 import numpy.random  # noqa: F401
 
 from pipeflow.errors import Failed
@@ -29,7 +29,7 @@ class InWorker:
     def __init__(
         self, reader: ItemReader, workers: int, seed: int, worker_init_fn: Callable[[int], Any] | None
     ) -> None:
-        self.source = reader.dataset  # the name, in messages, of an object that cannot be sent
+        self.source = reader.dataset  # messages name this object if it cannot be sent
         self.reader = reader
         self.workers = workers
         self.seed = seed
@@ -47,7 +47,7 @@ class InWorker:
         return packed(tuple(read), self._frame())
 
     def _frame(self) -> Any:
-        """The framework in the worker, which loads torch only if the data set or a function of the user may use it."""
+        """The framework in the worker: torch is loaded only if the data set or a function of the user may use it."""
         if self.reader.frame == "torch" and "torch" not in sys.modules:
             return TensorsLater()
         return frame_of(self.reader.frame)
@@ -128,18 +128,17 @@ class _InProcess:
 
 
 def _beside_threads() -> bool:
-    """True if the program runs threads of its own: a copy of it would have the locks that they hold."""
+    """True if the program runs threads of its own: a forked copy would have the locks that they hold, locked for ever."""
     own = threading.current_thread()
     return any(thread is not own and not thread.name.startswith("pipeflow") for thread in threading.enumerate())
 
 
 def start_method(context: Any) -> str:
-    """The start method of workers: the given one, or that of `multiprocessing` and torch in this program.
-
-    Where that is "fork", the workers begin as copies of this process: the data set and the libraries it uses are there.
+    """The start method of workers: the given one, or that of `multiprocessing` and torch in this program. With "fork" the
+    workers begin as copies of this process, so they have the data set and its libraries.
     """
     if context is None:
-        usual = multiprocessing.get_all_start_methods()[0]  # a query for the default would fix it for the whole program
+        usual = multiprocessing.get_all_start_methods()[0]  # get_start_method() alone would fix it for the program
         return multiprocessing.get_start_method(allow_none=True) or usual
     name = context if isinstance(context, str) else context.get_start_method()
     return check_start_method(name, "multiprocessing_context")

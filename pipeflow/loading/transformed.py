@@ -1,4 +1,4 @@
-"""A loader with a pipeline definition over the items: workers read the data set, the pipeline's threads run operators."""
+"""A loader with a pipeline definition for its items: workers read the data set, the pipeline's threads run operators."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -46,7 +46,7 @@ class TransformedLoader:
         self._output: Any = None
         items.model = model
         items.start()
-        # the position in the data set is the state of an object
+        # the feeder has its own state: the position in the data set
         pipeline_options.setdefault("enable_checkpointing", True)
         if items.seed is not None:
             pipeline_options.setdefault("seed", items.seed)
@@ -107,13 +107,13 @@ class TransformedLoader:
 
 
 class Feeder:
-    """A source of the items of a loader, one by one; its state is the position of the loader."""
+    """A source that returns the items of a loader, one by one; its state is the position of the loader."""
 
     def __init__(self, items: Loader) -> None:
         self._items = items
         self.batches_vary = items.buckets is not None  # a short batch is not the end of the epoch
         self._pass: LoaderEpoch | None = None
-        self._epoch: int | None = None  # of the pipeline
+        self._epoch: int | None = None  # the epoch of the pipeline
         self._rows: Sequence[Any] = ()
 
     def __call__(self, sample: SampleInfo) -> Any:
@@ -145,7 +145,7 @@ def _layout(path: Path, value: Any, given: Any, name: str) -> str | None:
     shape: tuple[int, ...] = () if isinstance(value, (str, bytes)) else np.shape(value)
     found = given if isinstance(given, str) else _given(path, given)
     if isinstance(given, str) and len(given) not in (0, len(shape)):
-        found = None  # one text is for all values with as many axes
+        found = None  # one text is for all values with this number of axes
     if found:
         if len(found) != len(shape):
             raise ValueError(
@@ -183,7 +183,7 @@ def _given(path: Path, layout: Any) -> str | None:
 
 
 def _check_used(layout: Any, layouts: Sequence[str | None], name: str) -> None:
-    """Refuses a layout for a value that the item does not have."""
+    """Raises an error for a layout of a value that the item does not have."""
     wanted = [x for _, x in leaves(layout) if x] if branches(layout) is not None else [layout] if layout else []
     for text in wanted:
         if text not in layouts:
@@ -222,16 +222,17 @@ def loader(
 ) -> "Loader | TransformedLoader":
     """Batches of a data set, in place of torch's DataLoader: the same arguments, the same batches.
 
-    ``seed`` makes order and random numbers depend on nothing else, and ``shard_id`` of ``num_shards`` gives a part of the
-    data to each process of a job. ``workers="threads"`` reads in threads. ``framework`` is what batches are made of; default:
-    torch's tensors where the program has imported torch, else NumPy's arrays.
+    With ``seed``, order and random numbers depend on nothing else. ``shard_id`` of ``num_shards`` gives a part of the data to
+    each process of a job. ``workers="threads"`` reads in threads. ``framework`` decides the type of batches: by default torch's
+    tensors if the program has imported torch, else NumPy's arrays.
 
     ``bucket_by`` has the length of each item, or is a function that returns it for an index: a batch has items of similar
     length, at most ``batch_size`` of them, and ``max_tokens`` limits its size when all are padded to the longest.
 
-    ``transform`` is called with the DataNodes of an item while the pipeline is defined and returns what to give instead; it is
-    where operators of ``fn`` go. The values of a tuple come as several arguments, a dictionary as one. ``layout`` says which
-    axes images have, and ``pipeline_options`` are those of a pipeline. ``journal`` is as in ``Pipeline.epoch()``.
+    ``transform`` is called once, while the pipeline is defined. It gets the DataNodes of an item, calls operators of ``fn`` on
+    them, and returns the nodes of the result. The values of a tuple are several arguments, a dictionary is one argument.
+    ``layout`` gives the axes of images, and ``pipeline_options`` are arguments of the pipeline. ``journal`` is as in
+    ``Pipeline.epoch()``.
     """
     made = Loader(
         dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,

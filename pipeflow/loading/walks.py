@@ -1,7 +1,7 @@
 """The items of each batch, and the position at which an interrupted epoch continues.
 
-A walk is one pass over an epoch. It returns the items of each batch, ahead of the loop, and keeps the state after the
-last batch that the loop received. The state is plain data; a walk made from it returns the rest of the epoch.
+A walk is one pass over an epoch. It returns the items of each batch, earlier than the loop needs them, and keeps the state after
+the last batch that the loop received. The state is plain data; a walk that is made from it returns the rest of the epoch.
 """
 
 from collections import deque
@@ -19,12 +19,12 @@ class BatchItems(NamedTuple):
     """The items of a batch, and the numbers that belong to it."""
 
     number: int  # the number of the batch in its epoch
-    # the indices of its items, or one index for an item that is a batch by itself; None: the next items of a stream
+    # the indices of its items, or one index for an item that is already a batch; None: the next items of a stream
     indices: Any
-    key: int  # the key of the random numbers that are drawn while it is made
-    slot: int | None = None  # the worker that has to make it
+    key: int  # the key of the random numbers that are drawn while the batch is made
+    slot: int | None = None  # the worker that must make it
     serial: int = 0  # the number of its pass
-    skipped: int = 0  # items of a stream before it, for a worker that has not begun to read
+    skipped: int = 0  # items of the stream that a worker must skip before it begins to read
 
 
 class Walk(Protocol):
@@ -34,7 +34,7 @@ class Walk(Protocol):
         """The next batch, or None at the end."""
 
     def delivered(self, wanted: BatchItems, ended: bool) -> None:
-        """Notes that the loop gets a batch. With `ended` it is the last one of its stream."""
+        """Notes that the loop gets a batch; `ended` is True for the last batch of a stream."""
 
     def state(self) -> dict[str, Any]:
         """The state of the epoch after the last batch that was delivered."""
@@ -46,7 +46,9 @@ def batch_key(seed: int, epoch: int, position: int) -> int:
 
 
 class OrderedWalk:
-    """Batches in the order of this library's readers: as they are, or one permutation of the epoch, in shards."""
+    """Batches in the order of this library's readers: the items in their own order, or in one permutation of the epoch, divided
+    over shards.
+    """
 
     def __init__(
         self, order: Order, batch_size: int | None, ending: Ending, epoch: int, saved: Mapping[str, Any] | None
@@ -111,18 +113,18 @@ class BucketWalk:
         self._shard, self._shards = shard
         self._digest, self._seed, self._epoch = buckets.digest, seed, epoch
         self._batches = buckets.of_epoch(seed, epoch)
-        self._taken = self._begun = saved["consumed"] if saved else 0  # batches of all shards together
+        self._taken = self._begun = saved["consumed"] if saved else 0  # the number of batches of all shards together
         left = max(0, len(self._batches.ends) - self._begun)
         self._end = self._begun + self.rounds(left, self._shards, ending) * self._shards
         self._number = 0
 
     @staticmethod
     def rounds(batches: int, shards: int, ending: Ending) -> int:
-        """How many batches each shard gets."""
+        """The number of batches that each shard gets."""
         return batches // shards if ending == "drop" else -(-batches // shards)
 
     def next(self) -> BatchItems | None:
-        """The next batch; one item of the last batch for a shard that has none where another has one."""
+        """The next batch. A shard that has no batch left when another one has gets one item of the last batch."""
         if self._begun >= self._end:
             return None
         place = self._begun + self._shard
@@ -143,7 +145,7 @@ class BucketWalk:
 
 
 class SampledWalk:
-    """Batches of the indices that a sampler, or a sampler of batches, gives."""
+    """Batches of the indices that a sampler, or a sampler of batches, returns."""
 
     def __init__(self, batches: Iterator[Any], seed: int, epoch: int, saved: Mapping[str, Any] | None) -> None:
         self._batches: Iterator[tuple[int, Any]] = enumerate(batches)
@@ -193,7 +195,7 @@ class StreamWalk:
                 "give num_workers as before"
             )
         self._size, self._seed, self._epoch, self._serial = batch_size or 1, seed, epoch, serial
-        self._taken: list[int] = list(saved["taken"]) if saved else [0] * slots  # batches of each worker
+        self._taken: list[int] = list(saved["taken"]) if saved else [0] * slots  # the number of batches of each worker
         self._ended: list[bool] = list(saved["ended"]) if saved else [False] * slots
         self._skipped = [count * self._size for count in self._taken]
         self._next = saved["next"] if saved else 0
@@ -212,7 +214,7 @@ class StreamWalk:
         return BatchItems(self._number - 1, None, key, slot, self._serial, self._skipped[slot])
 
     def delivered(self, wanted: BatchItems, ended: bool) -> None:
-        """Takes note of a batch; one that is the end of its stream takes its worker out of the round."""
+        """Notes that the loop gets a batch. After the last batch of its stream, a worker gets no more turns."""
         assert wanted.slot is not None
         self._taken[wanted.slot] += 1
         self._ended[wanted.slot] |= ended
@@ -224,7 +226,7 @@ class StreamWalk:
 
 
 def in_batches(sampler: Iterable[Any], batch_size: int | None, drop_last: bool) -> Iterator[Any]:
-    """The indices of a sampler in lists of the size of a batch; singly where there is no size."""
+    """The indices of a sampler in lists of the size of a batch; without a size, one by one."""
     if batch_size is None:
         yield from sampler
         return

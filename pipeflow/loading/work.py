@@ -135,7 +135,7 @@ class _Names(Sequence[str]):
 
 
 def leaf_arrays(item: Any, model: Any, name: str) -> tuple[Any, ...]:
-    """The values of an item in the order of the model's, as arrays; text stays text."""
+    """The values of an item as arrays, in the order of the model; text stays text."""
     found = difference(item, model)
     if found:
         raise TypeError(f"{name} has another structure than the first one: {found}")
@@ -159,9 +159,7 @@ _JOINS = {"tensors": "stack_tensors", "arrays": "stack_arrays", "numbers": "numb
 def seed_everything(key: int, frame: Any) -> None:
     """Sets the global generators that user code may use."""
     random.seed(key)
-    np.random.seed(
-        key & 0xFFFFFFFF
-    )  # also where NumPy has not loaded it yet: the data set may draw from it first of all
+    np.random.seed(key & 0xFFFFFFFF)  # also if NumPy has not loaded it yet: the data set may be the first to use it
     if hasattr(frame, "seed"):
         frame.seed(key >> 1)
 

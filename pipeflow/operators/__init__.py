@@ -1,4 +1,4 @@
-"""All operator declarations, one file a subject. Importing this package imports every file of it, which fills the registry."""
+"""All operator declarations, one file for each subject. To import the package imports every file and fills the registry."""
 
 from importlib import import_module
 from pkgutil import iter_modules

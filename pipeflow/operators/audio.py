@@ -1,7 +1,7 @@
-"""Sound: resampling, preemphasis, spectrograms, mel bands, decibels, MFCC, finding silence.
+"""Sound: resampling, preemphasis, spectrograms, mel bands, decibels, MFCC, detection of silence.
 
-A signal is a one-dimensional sample, or time by channels. The kernels work on float32; integer signals are accepted
-where the operator has a meaning for them.
+A signal is a one-dimensional sample, or time by channels. The kernels work on float32; integer signals are accepted by the
+operators for which they have a meaning.
 """
 
 from collections.abc import Callable
@@ -60,10 +60,10 @@ _RESAMPLED = "int8 uint8 int16 uint16 int32 uint32 float"
 def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
 
-    Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3
-    lobes (``quality`` 0), 16 (50) or 64 (100). Integers count as fractions of their full scale, also when ``dtype``
-    asks for another type. If the new rate is lower, the filter removes the frequencies that it cannot represent;
-    ``antialias=False`` keeps them, as DALI does.
+    Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3 lobes
+    (``quality`` 0), 16 (50) or 64 (100). Integers are read as fractions of their full scale, also if ``dtype`` is another type.
+    If the new rate is lower, the filter removes the frequencies that it cannot represent; ``antialias=False`` keeps them, as
+    DALI does.
     """
     factor = resampling_factor(signal.shape, args)
     if not signal.size or not out.size:
@@ -147,7 +147,7 @@ def preemphasis_filter(
     dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:
-    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
+    """Computes y[t] = x[t] - preemph_coeff * x[t - 1] for each channel; time is the first axis.
 
     ``border`` determines the value before the first one: the first value, zero, or the second value.
     """
@@ -253,7 +253,7 @@ def power_spectrum(
     nfft: int | None = default(None, "length to which the signal is cut or padded; default: its own"),
     power: int = default(2, "2 for the power, 1 for the magnitude"),
 ) -> Sample:
-    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
+    """The power of each of the nfft // 2 + 1 frequencies of the signal along ``axis``; with ``power=1`` the magnitude.
 
     The signal is cut or padded with zeros to ``nfft``, by default its own length.
     """
@@ -304,10 +304,10 @@ def spectrogram(
 ) -> Sample:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
 
-    Frame t is centred on sample t * window_step, and the signal is reflected at its ends, or continued with zeros
-    without ``reflect_padding``. Without ``center_windows`` frame t begins at that sample, and only whole frames count.
-    ``window_fn`` are window_length factors, by default a Hann window; ``nfft`` is window_length unless given.
-    ``power=1`` gives magnitudes, ``layout="tf"`` frames by frequencies.
+    Frame t is centred on sample t * window_step, and the signal is reflected at its ends; without ``reflect_padding`` it is
+    continued with zeros. Without ``center_windows`` frame t begins at that sample, and only whole frames are used. ``window_fn``
+    are window_length factors, by default a Hann window; ``nfft`` is window_length unless given. ``power=1`` gives magnitudes,
+    ``layout="tf"`` frames by frequencies.
     """
     one_channel_of_spectrogram(signal.shape)
     kernels.audio_spectrum.spectrogram(
@@ -386,7 +386,7 @@ def _(args: Args) -> None:
 
 
 def _frequency_axis(layout: str, ndim: int) -> int:
-    """The axis of the frequencies: named f, else the last but one."""
+    """The axis of the frequencies: the axis named f, else the last but one."""
     if layout:
         if "f" not in layout:
             raise ValueError(f"the layout {layout!r} has no frequency axis f")
@@ -425,9 +425,9 @@ def mel_filter_bank(
 ) -> Sample:
     """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
 
-    The frequencies run along the axis named f, or the last but one, from 0 to half the ``sample_rate``; the bands
-    from ``freq_low`` to ``freq_high`` (0: half the rate). With ``normalize`` each filter has unit area. More bands than
-    there are frequencies leave some bands empty: they are 0.
+    The frequencies run along the axis named f, or the last but one, from 0 to half the ``sample_rate``; the bands from
+    ``freq_low`` to ``freq_high`` (0: half the rate). With ``normalize`` each filter has unit area. If there are more bands than
+    frequencies, some bands are empty: they are 0.
     """
     chosen = Args(
         nfilter=nfilter,
@@ -443,7 +443,7 @@ def mel_filter_bank(
 
 
 def bands_of(shape: tuple[int, ...], layout: str, args: Any) -> tuple[int, Any]:
-    """The axis of the frequencies, and the filters for so many."""
+    """The axis of the frequencies, and the filters for its extent."""
     if not shape:
         raise ValueError("the spectrum must have at least one axis")
     axis, high = _frequency_axis(layout, len(shape)), args.freq_high or args.sample_rate / 2
@@ -464,7 +464,7 @@ def _(calls: KernelCalls) -> None:
     spectrum, args = calls.input, calls.args
     calls.require(spectrum.dtype == FLOAT and spectrum.size > 0)
     axis = _frequency_axis(calls.layouts[0], len(spectrum.extents))
-    bins = index(spectrum.extents[axis])  # the filters are for so many
+    bins = index(spectrum.extents[axis])  # the filters are for this number of frequencies
     _, bands = bands_of((*spectrum.extents[:axis], bins, *spectrum.extents[axis + 1 :]), calls.layouts[0], args)
     outer, inner = prod(spectrum.extents[:axis]), prod(spectrum.extents[axis + 1 :])
     out = calls.output((*spectrum.extents[:axis], args.nfilter, *spectrum.extents[axis + 1 :]), FLOAT)
@@ -501,7 +501,7 @@ def to_decibels(
     cutoff_db: float = default(-200.0, "lowest value of the result"),
     out: Out,
 ) -> Sample:
-    """multiplier * log10(x / reference), and at least ``cutoff_db``.
+    """Computes multiplier * log10(x / reference); the result is at least ``cutoff_db``.
 
     Without a ``reference`` the largest x is used. Values without a logarithm (zero, negative values, NaN) become
     ``cutoff_db``, as in DALI.
@@ -547,8 +547,8 @@ def mfcc(
 ) -> Sample:
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
 
-    Fewer where the axis is shorter. ``normalize`` makes the transform orthonormal (not for type 1). A ``lifter`` L
-    above 0 multiplies coefficient i by 1 + L / 2 * sin(pi * (i + 1) / L).
+    If the axis is shorter, there are fewer coefficients. ``normalize`` makes the transform orthonormal (not for type 1). A
+    ``lifter`` L above 0 multiplies coefficient i by 1 + L / 2 * sin(pi * (i + 1) / L).
     """
     check_transform(spectrum.shape, Args(axis=axis, dct_type=dct_type))
     kernels.audio_spectrum.mfcc(

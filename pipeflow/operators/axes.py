@@ -6,7 +6,7 @@ from pipeflow.errors import NoAxis
 
 
 def some_pixels(shape: Sequence[int]) -> None:
-    """Refuses an image without pixels."""
+    """Raises an error if the image has no pixels."""
     if 0 in shape:
         raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
 

@@ -1,4 +1,4 @@
-"""Colours from the raw data of a sensor: debayer."""
+"""Computes colours from the raw data of a sensor: debayer."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -42,7 +42,7 @@ Mapping = tuple[np.ndarray, np.ndarray]  # a matrix and an offset, for coordinat
 
 
 # ----------------------------------------------------------------------------------------------------
-# Lines through every coordinate: bb_flip, bbox_paste, coord_flip
+# A factor and an offset for every coordinate: bb_flip, bbox_paste, coord_flip
 
 
 def check_four(shape: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ def check_four(shape: Sequence[int]) -> None:
 
 @lru_cache(maxsize=64)
 def box_flip(ltrb: bool, horizontal: bool, vertical: bool) -> Mapping:
-    """The mapping of bb_flip: 1 - left - width, or with corners, left and right exchanged."""
+    """The mapping of bb_flip: left becomes 1 - left - width; for corners, left and right are exchanged."""
     matrix, offset = np.eye(4), np.zeros(4)
     for axis, turned in enumerate((horizontal, vertical)):
         if turned and ltrb:
@@ -128,7 +128,7 @@ def point_flip(layout: str, size: int, flips: tuple[bool, ...], centers: tuple[f
         if not turned:
             continue
         if letter not in letters:
-            if letter == "x":  # mirrored by default, also where there is no x
+            if letter == "x":  # mirrored by default, also if the points have no x
                 continue
             raise ValueError(f"flip_{letter} is given, but the coordinates {letters!r} have no {letter}")
         axis = letters.index(letter)
@@ -172,7 +172,7 @@ for _op in (bb_flip, bbox_paste, coord_flip):
 
 
 def check_labels(labels: np.ndarray | None, count: int, what: str) -> None:
-    """There is a label for each box or point."""
+    """Raises an error unless there is a label for each box or point."""
     if labels is not None and (not labels.ndim or len(labels) != count):
         raise ValueError(f"there are {count} {what}, and labels of shape {labels.shape}: give one label for each")
 
@@ -185,7 +185,7 @@ def some_of(spec: Spec) -> Any:
 # ----------------------------------------------------------------------------------------------------
 # random_bbox_crop and ssd_random_crop
 
-MOST_WINDOWS = 20_000  # without a limit: then the best window is taken
+MOST_WINDOWS = 20_000  # windows that are tried if there is no limit; then the best one is taken
 
 
 def box_columns(layout: str, ndim: int) -> tuple[list[int], list[int], bool]:
@@ -308,9 +308,9 @@ def random_bbox_crop(
 ) -> tuple[Sample, Sample, Sample, Sample]:
     """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
 
-    Windows are tried until one overlaps the boxes enough. Start and extents are relative to the image, in the order
-    width, height, depth, ready for slice; with ``crop_shape`` they are pixels. The resulting boxes are relative to the
-    window, and limited to it.
+    Windows are tried until one overlaps the boxes enough. Start and extents are relative to the image, in the order width,
+    height, depth, as slice reads them; with ``crop_shape`` they are pixels. The resulting boxes are relative to the window, and
+    limited to it.
     """
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 6):
         raise ValueError(f"boxes have the shape (n, 4), or (n, 6) in space, got {boxes.shape}")
@@ -468,9 +468,9 @@ def box_encoder(
 ) -> tuple[Sample, Sample]:
     """Returns for every anchor of a detector the box and the class that it should learn; class 0 is the background.
 
-    An anchor learns the box that overlaps it most, by an intersection over union of more than ``criteria``; and the
-    anchor that overlaps a box most always learns this box. Boxes and anchors are left, top, right and bottom. The
-    result has centre, width and height of the box, or of the anchor itself if it learns the background.
+    An anchor learns the box that overlaps it most, if their intersection over union is more than ``criteria``. The anchor that
+    overlaps a box most always learns this box. Boxes and anchors are left, top, right and bottom. The result has centre, width
+    and height of the box, or of the anchor itself if it learns the background.
     """
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         raise ValueError(f"boxes have the shape (n, 4), got {boxes.shape}")

@@ -1,8 +1,8 @@
 """Chains of operators as one operator, with which fusion replaces several steps of a plan.
 
-A chain is named by its links, ``resize+flip+crop_mirror_normalize``, and has their arguments with the number of the
-link: ``size_0``, ``horizontal_1``. It infers and draws as its links do, one after another. The declarations say which
-operators may be links, and have the properties that the fused kernels need: ``line``, ``samples``, ``resamples``,
+A chain is named by its links, ``resize+flip+crop_mirror_normalize``, and has their arguments with the number of the link:
+``size_0``, ``horizontal_1``. Its shapes and random numbers are computed as its links do, one after another. The declarations say
+which operators may be links, and have the properties that the fused kernels need: ``line``, ``samples``, ``resamples``,
 ``ends_sampling``. A table of a chain (``declare/tables.py``) is made of the tables of its links.
 """
 
@@ -153,7 +153,7 @@ def sampling_reads(links: Sequence[Link], calls: KernelCalls, height: Any, width
 
 
 def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
-    """Lines over every value: factor, offset and rounding of each link, applied to a block while it is in cache."""
+    """Applies the factor, the offset and the rounding of each link to every value, to one block after another in the cache."""
     if image.dtype not in (UINT8, FLOAT) or out.dtype not in (UINT8, FLOAT) or not out.flags.c_contiguous:
         return one_by_one(links, image, layout, parts, out)
     dtype = image.dtype
@@ -173,12 +173,12 @@ def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequ
 
 @cache
 def steps_of_lines(count: int) -> np.dtype:
-    """The rows of a chain of lines: factor, offset and rounding of each link."""
+    """The rows of a chain that multiplies and adds: factor, offset and rounding of each link."""
     return np.dtype([("factor", np.float64, count), ("offset", np.float64, count), ("rounds", np.int32, count)])
 
 
 def line_rows(links: Sequence[Operator], spec: SpecColumn, parts: Sequence[dict[str, Any]], _keys: Any) -> np.ndarray:
-    """The lines of ``lines`` for each sample."""
+    """The factors and offsets of ``lines`` for each sample."""
     table = np.zeros(len(spec.shapes), steps_of_lines(len(links)))
     dtype = spec.dtype
     require(dtype in (UINT8, FLOAT))

@@ -1,7 +1,7 @@
 """Colour: brightness and contrast, hue and saturation, colour spaces.
 
-Hue and saturation are a linear map: a rotation and a scaling of the chroma plane of YIQ, as DALI does it, not the HSV
-cylinder. Everything is one matrix or one line per sample, applied in float32 and rounded once.
+Hue and saturation are a linear map, a rotation and a scaling of the chroma plane of YIQ, as in DALI; the HSV cylinder is not
+used. Every operator is one matrix per sample, or one factor and one offset, applied in float32 and rounded once.
 """
 
 import math
@@ -39,11 +39,11 @@ DALI, not the HSV cylinder. Sums are float32, and the result is rounded once.
 COLOR_LAYOUTS = "HWC FHWC DHWC"
 UINT8 = np.dtype(np.uint8)
 
-# Luma and the two chroma axes of YIQ, to three decimals; its exact inverse leads back.
+# Luma and the two chroma axes of YIQ, to three decimals; the way back is the exact inverse.
 TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 FROM_YIQ = np.linalg.inv(TO_YIQ)
 LUMA = TO_YIQ[0]
-# The same as OpenCV rounds it, which DALI calls from RGB to grey: sums of such products are exact in float32.
+# The weights as rounded by OpenCV, which DALI calls to convert RGB to grey: sums of such products are exact in float32.
 GREY = np.array([9798, 19235, 3735]) / 32768
 
 # ITU-R BT.601 in the studio range: Y from 16 to 235, chroma around 128.
@@ -57,7 +57,7 @@ TO_YCBCR = np.array(
 YCBCR_OFFSET = np.array([16.0, 128.0, 128.0])
 FROM_YCBCR = np.linalg.inv(TO_YCBCR)
 SWAP = np.eye(3)[::-1]
-NOTHING = np.zeros(3)  # is added
+NOTHING = np.zeros(3)  # the offset that adds nothing
 
 
 @cache
@@ -93,9 +93,9 @@ def three_channels(shape: tuple[int, ...], title: str) -> None:
 def contrast_line(
     dtype: np.dtype, target: np.dtype, gain: float, shift: float, contrast: float, centre: float | None
 ) -> tuple[float, float]:
-    """Factor and offset of the line, in float32 steps as DALI takes them: exact halves are common here.
+    """Factor and offset, in the float32 steps of DALI: results that are exact halves are common here.
 
-    The numbers of a whole batch may be arrays.
+    For a whole batch the numbers may be arrays.
     """
     a, b, c = np.float32(gain), np.float32(contrast), np.float32(middle(dtype) if centre is None else centre)
     return np.float64(a * b), np.float64(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
@@ -111,9 +111,9 @@ def twist(
 
 
 def color_matrices(hue: Any, saturation: Any, value: Any, count: int) -> np.ndarray:
-    """The matrices of ``color_matrix`` for each of so many samples; the numbers may be arrays."""
+    """The matrices of ``color_matrix`` for ``count`` samples; the numbers may be arrays."""
     angles = [math.radians(one) for one in np.broadcast_to(hue, count).tolist()]
-    # NumPy's functions may differ from those of the body in the last bit
+    # math and not NumPy, as in the body: NumPy's functions may differ in the last bit
     turns = np.zeros((count, 3, 3))
     turns[:, 0, 0] = 1
     turns[:, 1, 1] = turns[:, 2, 2] = saturation * np.array([math.cos(angle) for angle in angles])
@@ -362,7 +362,7 @@ def grayscale(
 
 @cache
 def grey_line(channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of red, green and blue in each channel of the result, and what is added: nothing."""
+    """The weights of red, green and blue in each channel of the result, and an offset of 0."""
     return np.tile(GREY, (channels, 1)), np.zeros(channels)
 
 
@@ -389,7 +389,7 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
     after = YCBCR_OFFSET if target == YCbCr else np.zeros(len(from_rgb))
     matrix = from_rgb @ to_rgb
     if source == GRAY:
-        # the chroma of grey is constant: the tiny factor from rounding must not change it
+        # the chroma of grey is constant: a tiny factor from rounding must not change it
         matrix = np.where(np.abs(matrix) < 1e-6, 0.0, np.ones_like(matrix) if target in (RGB, BGR) else matrix)
     return matrix, from_rgb @ before + after
 

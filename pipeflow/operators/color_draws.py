@@ -23,7 +23,7 @@ Line = tuple[np.ndarray, np.ndarray]  # a matrix and an offset
 
 
 def steps_of(dtype: np.dtype, brightness: float, contrast: float, saturation: float, hue: float) -> list[Line]:
-    """The four changes as lines over colours, with hue in degrees."""
+    """The four changes, each as a matrix and an offset; hue is in degrees."""
     centre = 0.5 if dtype.kind == "f" else 128.0
     nothing = np.zeros(3)
     return [
@@ -35,7 +35,7 @@ def steps_of(dtype: np.dtype, brightness: float, contrast: float, saturation: fl
 
 
 def composed(steps: list[Line]) -> Line:
-    """All of them, in the given order."""
+    """One matrix and one offset for all changes in the given order."""
     matrix, offset = np.eye(3), np.zeros(3)
     for step, shift in steps:
         matrix, offset = step @ matrix, step @ offset + shift
@@ -43,7 +43,7 @@ def composed(steps: list[Line]) -> Line:
 
 
 def check_ranges(args: Any) -> None:
-    """Two numbers each, the smaller one first; factors are not negative."""
+    """Raises an error unless each range is two numbers, the smaller one first, and no factor is negative."""
     for name in RANGES:
         values = getattr(args, name)
         if values is UNKNOWN:
@@ -58,7 +58,7 @@ RANGES = ("brightness", "contrast", "saturation", "hue")
 
 
 def ranges(light: tuple[float, float], others: tuple[float, float]) -> dict[str, Param]:
-    """The four ranges, that of the brightness and those of contrast and saturation by default as here."""
+    """The four ranges; the arguments are the defaults for brightness, and for contrast and saturation."""
     return parameters(
         brightness=(Arg[Floats], light, "smallest and largest factor of the brightness"),
         contrast=(
@@ -144,13 +144,14 @@ for _op in (color_jitter, photometric_distort):
 
 
 # ----------------------------------------------------------------------------------------------------
-# The light of a glowing body
+# The light of a black body
 
 DAYLIGHT = 6504.0  # kelvin: the white of sRGB, whose light changes nothing
 FROM_XYZ = np.array(
     [[3.2404542, -1.5371385, -0.4985314], [-0.969266, 1.8760108, 0.041556], [0.0556434, -0.2040259, 1.0572252]]
 )
-# Sums of bells near the CIE 1931 functions (Wyman, Sloan and Shirley, 2013): weight; middle, left and right deviation in nm.
+# Sums of bell curves close to the CIE 1931 functions (Wyman, Sloan and Shirley, 2013): weight; middle, left and right deviation
+# in nm.
 BELLS = (
     ((1.056, 599.8, 37.9, 31.0), (0.362, 442.0, 16.0, 26.7), (-0.065, 501.1, 20.4, 26.2)),
     ((0.821, 568.8, 46.9, 40.5), (0.286, 530.9, 16.3, 31.1)),
@@ -198,7 +199,7 @@ def planckian_factors(temperature: float) -> np.ndarray:
     examples=["fn.planckian_jitter(image, between=(2500.0, 20000.0))"],
 )
 def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
-    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above.
+    """Changes the image as if a black body lit it: reddish below 6500 kelvin, bluish above.
 
     The reciprocal of the random temperature is evenly distributed, because it corresponds to visible differences.
     """
@@ -207,7 +208,7 @@ def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sam
 
 
 def check_temperature(temperature: float) -> None:
-    """Raises for temperatures of other light."""
+    """Raises an error for a temperature outside the supported range."""
     if not 1000 <= temperature <= 40000:
         raise ValueError(f"temperature must be from 1000 to 40000, got {temperature}")
 

@@ -40,7 +40,7 @@ FUSED = {
     np.dtype(np.float16),
     np.dtype(np.uint8),
     np.dtype(np.int8),
-}  # after a resize in one pass
+}  # the types of results that one pass over a resized image supports
 NORMALIZATION = parameters(
     mirror=(Arg[bool], False, "mirror the window left to right"),
     mean=(Arg[Floats], (0.0,), "value that is subtracted: one number, or one for each channel"),
@@ -97,7 +97,7 @@ def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np
     if inside:
         normalized(image, layout, anchors, args, out, first)
         return out
-    # The border has the fill values themselves: only pixels of the image are normalised.
+    # The border gets the fill values unchanged: only pixels of the image are normalised.
     lows = [max(0, -anchor) for anchor in anchors]
     part = cut(image, axes, anchors, sizes, "trim_to_shape", fill_values, layout.index("C"))
     extents = [part.shape[axis] for axis in axes]
@@ -112,7 +112,7 @@ def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np
 
 
 def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
-    """A sequence whose channels come before its frames (those whose frames come first are taken apart before)."""
+    """A sequence whose channels come before its frames. (If the frames come first, the frames are passed one by one.)"""
     inner, first = layout.replace("F", ""), channel_first(args.output_layout)
     frames = np.moveaxis(image, layout.index("F"), 0)
     results = [normalized_window(x, inner, args, np.empty) for x in frames]
@@ -131,7 +131,7 @@ def channel_first(layout: str) -> bool:
 
 
 def fill_all(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float]) -> None:
-    """Writes the fill values: one number holds for the channels of the image, added channels get 0 unless listed."""
+    """Writes the fill values. One number is for the channels of the image; added channels get 0 unless they have a value."""
     filled = filling(fill_values, channels, out.shape[0 if first else -1], out.dtype)
     out[...] = filled.reshape(-1, *[1] * (out.ndim - 1)) if first else filled
 
@@ -217,8 +217,8 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
 
 @lru_cache(maxsize=64)
 def normalizations(axes: int, channels: int) -> np.dtype:
-    """The rows of crop_mirror_normalize: its window in the image; the extents of the result, and of the part of it that is
-    not filled, with its place; mean and factor of each channel.
+    """The rows of crop_mirror_normalize: the window in the image; the extents of the result; extents and place of the part of it
+    that is not filled; mean and factor of each channel.
     """
     kept = [(name, np.int64, (axes,)) for name in ("low", "extents", "shape", "kept", "place")]
     numbers = [(name, np.float32, (channels,)) for name in ("mean", "factor")]
@@ -245,7 +245,7 @@ def _(image: np.ndarray, axes: Sequence[Axis], resizing: Any, between: np.dtype,
 def _calls(
     calls: KernelCalls, head: Head | None = None, head_args: Any = None, between: Any = None, args: Any = None
 ) -> None:
-    """The window of an image, or of a resized one, for a program of kernel calls."""
+    """The window of an image, or of a resized image, for a program of kernel calls."""
     args = calls.args if args is None else args
     image = is_image(calls, 3)
     _ready(args, head is not None, calls)

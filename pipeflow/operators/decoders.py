@@ -131,21 +131,21 @@ DECODE = (
 def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     """Decodes images; the output has the layout HWC.
 
-    ``output_type`` names the colours; ANY_DATA keeps what the file stores, with alpha. Another ``dtype`` than the
-    stored one keeps the share of the range: 255 becomes 65535 in UINT16 and 1.0 in FLOAT. EXIF orientation is applied
-    unless ``adjust_orientation=False``. Images of more than ``max_pixels`` (134217728 unless given, and fewer in a file
-    of a few kilobytes) or ``max_bytes`` (2 GiB) are refused before they are decoded. A damaged file is an error;
-    ``on_damage="accept"`` gives what a PNG or JPEG file still holds of its pixels, the others black or gray.
-    ``device="mixed"`` gives images on the GPU: decoded there by nvImageCodec where it is installed
-    (``pip install nvidia-nvimgcodec-cu13 nvidia-nvjpeg``) and can, else on the CPU and copied.
+    ``output_type`` names the colours; ANY_DATA keeps the colours of the file, with alpha. If ``dtype`` is not the stored type,
+    values keep their share of the range: 255 becomes 65535 in UINT16 and 1.0 in FLOAT. EXIF orientation is applied unless
+    ``adjust_orientation=False``. Images of more than ``max_pixels`` (134217728 unless given, and fewer in a file of a few
+    kilobytes) or ``max_bytes`` (2 GiB) are refused before they are decoded. A damaged file is an error; with
+    ``on_damage="accept"`` the pixels that can be read from a damaged PNG or JPEG file are returned, and the others are black or
+    gray. ``device="mixed"`` returns images on the GPU. nvImageCodec decodes them there if it is installed (``pip install
+    nvidia-nvimgcodec-cu13 nvidia-nvjpeg``) and supports the file; else they are decoded on the CPU and copied.
     """
     return decode(data, args, out, source)
 
 
 def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] | None = None) -> None:
-    """``decode`` of plain JPEG files for a program of kernel calls; ``window(height, width)`` returns numbers as a region.
+    """``decode`` of plain JPEG files for a program of kernel calls; ``window(height, width)`` returns the region as numbers.
 
-    Without it, and if only the next step reads the image, the part is decoded that it reads.
+    Without a window, if only the next step reads the image, only the part that this step reads is decoded.
     """
     args, data = calls.args, calls.input
     wanted = _wanted(args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct)
@@ -171,7 +171,7 @@ def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] |
         top, left = _either(swapped, left, top), _either(swapped, top, left)
         rows, columns = _either(swapped, columns, rows), _either(swapped, rows, columns)
         made = calls.scratch((rows, columns, channels), _UINT8)
-    elif window is not None:  # only as far as libjpeg-turbo would notice damage
+    elif window is not None:  # decoded only as far as libjpeg-turbo would notice damage
         bottom = top + rows + kernels.jpeg_switch.MARGIN
         checked = largest(bottom + height - largest(bottom, height), top + rows + 1)
         checked = largest(checked, to_end * (height + 1))
@@ -227,7 +227,7 @@ def peek_image_shape(
     dtype: DType = default(_INT64, "type of the extents"),
     image_type: DALIImageType = default(RGB, "colour space that the image would be decoded to"),
 ) -> Sample:
-    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
+    """The shape (height, width, channels) of the result of ``fn.decoders.image``; only the header is read."""
     header = kernels.image_headers.read(memoryview(encoded(data).data))
     name = DALIImageType(image_type).name
     return np.array(kernels.image_headers.shape_of(header, name, args.adjust_orientation), as_dtype(dtype))

@@ -30,8 +30,8 @@ from pipeflow.operators.rates import RESAMPLING, check_quality, factor_of
 PAGE = """Sound files become samples. [Sound](../audio.md) has examples of whole pipelines."""
 
 
-# The default limits of the memory for samples, also for a file of a few bytes: such a file may be silence, or made to
-# fill the memory.
+# The default limits of the memory for samples, and the limit for a file of a few bytes. Such a file may be silence, or an attack
+# that fills the memory.
 MAX_BYTES = 1 << 31
 SMALL_SOUND = 1 << 26
 BYTES_PER_BYTE = 1024
@@ -62,11 +62,11 @@ def audio(
 ) -> tuple[Sample, Sample]:
     """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
 
-    Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
-    (``pip install soundfile``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
-    ``sample_rate`` above 0 the sound is resampled to it; ``fn.audio_resample`` tells what ``quality`` and ``antialias``
-    do. A truncated or damaged file is an error, and so is one whose samples, decoded or resampled, would take more than
-    ``max_bytes`` (2 GiB unless given, and less for a file of a few kilobytes); it is refused before they are made.
+    Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile (``pip install
+    soundfile``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a ``sample_rate`` above 0 the sound is resampled
+    to it; ``quality`` and ``antialias`` are those of ``fn.audio_resample``. A truncated or damaged file is an error. So is a
+    file whose samples, decoded or resampled, would take more than ``max_bytes`` (2 GiB unless given, and less for a file of a
+    few kilobytes): it is refused before it is decoded.
     """
     samples_out, rate_out = out
     samples, rate = decode_sound(
@@ -98,7 +98,7 @@ def decode_sound(
 ) -> tuple[np.ndarray, float]:
     """Decodes the bytes of a sound file to samples, in memory from ``allocate``, and their rate.
 
-    ``span`` is (begin, duration) in seconds: only that part, as far as the file has it.
+    With ``span`` (begin, duration), in seconds, only that part is decoded, as far as it is in the file.
     """
     if sample_rate < 0:
         raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")

@@ -32,8 +32,8 @@ DECODE_VOLUME = parameters(
 def volume(data: Sample, /, *, args: Args) -> Sample:
     """Decodes DICOM and NIfTI files; the output has the layout DHWC.
 
-    The frames of a DICOM file are the depth. The axes of a NIfTI file are width, height, depth and time as they are stored,
-    and the times are channels. DICOM needs pydicom (``pip install pydicom``), NIfTI no library.
+    The frames of a DICOM file are the depth. The axes of a NIfTI file are stored as width, height, depth and time; the times
+    become channels. DICOM needs pydicom (``pip install pydicom``), NIfTI no library.
     """
     return _decoded(data, args, None)
 

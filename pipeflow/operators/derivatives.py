@@ -1,8 +1,8 @@
 """The derivatives of operators that ``fn.gradients`` passes through: arithmetic, functions of mathematics, casts, indexing.
 
-A derivative is a function of (weight, inputs, output, args): the derivative by its output, the samples that the operator read and
-made, and its arguments. It gives one array for each input, in the output's shape where operands are broadcast.
-``flows`` names the inputs that have one; the others, predicates and indices, are constants to it.
+A derivative is a function of (weight, inputs, output, args): the derivative with respect to the output, the samples that the
+operator read and returned, and its arguments. It returns one array for each input, in the shape of the output if operands are
+broadcast. ``flows`` names the inputs that have a derivative; the others, predicates and indices, are constants.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ for _name, _derivative in {**_TWO, **{name: _of_one(factor) for name, factor in 
 registry["_subscript"].derivative(_of_index, flows=(0,))
 for _name in ("cast", "cast_like", "copy", "reshape", "squeeze", "expand_dims"):
     registry[_name].derivative(_in_the_shape_of_the_input, flows=(0,))
-# Their results are constants: they change in steps, or not with the values at all.
+# The results of these are constants: they change in steps, or do not depend on the values at all.
 for _name in (
     "math.eq",
     "math.ne",
@@ -107,17 +107,17 @@ for _name in (
     "_not",
 ):
     registry[_name].derivative(None, flows=())
-for _name in ("_merge", "_merge_late"):  # the pass over the graph leads each sample's derivative to its own side
+for _name in ("_merge", "_merge_late"):  # the compiler passes each sample's derivative to its own side
     registry[_name].derivative(None, flows=(0, 1))
 
 
 # ----------------------------------------------------------------------------------------------------
-# Operators that the pass over the graph adds
+# Operators that the compiler adds (compile/gradients.py)
 
 
 @operator("_derivative_start", written_as="gradients", hidden=True)
 def start(result: Sample, /) -> Sample:
-    """The derivative of a sum by its own terms: ones."""
+    """The derivative of a sum with respect to its terms: ones."""
     if result.dtype.kind != "f":
         raise TypeError(
             f"y is {result.dtype}, and gradients need floating-point numbers: cast it to float32 or float64"
@@ -133,13 +133,13 @@ def added(left: Sample, right: Sample, /) -> Sample:
 
 @operator("_derivative_none", written_as="gradients", hidden=True)
 def none(like: Sample, /) -> Sample:
-    """The derivative if the sample took the other branch."""
+    """The derivative for a sample that took the other branch: zeros."""
     return np.zeros(like.shape, like.dtype)
 
 
 @operator("_derivative", written_as="gradients", hidden=True)
 def passed_on(weight: Sample, output: Sample, /, *inputs: Sample, of: str, given: Any, wanted: Ints) -> Sample:
-    """The derivatives by the wanted inputs of an operator, from that by its output."""
+    """The derivatives with respect to the wanted inputs of an operator, from the derivative with respect to its output."""
     hook = find(of).derivative_hook
     assert hook is not None
     for data, what in ((output, "makes"), *[(inputs[position], "reads") for position in wanted]):
@@ -169,7 +169,7 @@ def _summed(array: Any, extents: tuple[int, ...]) -> np.ndarray:
 
 @operator("_tape_back", written_as="gradients", hidden=True, dtypes="any")
 def tape_back(tape: Sample, /, *weights: Sample, outputs: Ints, count: int, number: int) -> Sample:
-    """The derivatives by the wanted inputs of a function; ``outputs`` says which of ``number`` the weights are for."""
+    """The derivatives with respect to the wanted inputs of a function; ``outputs`` numbers the outputs that have a weight."""
     del count
     given: list[Any] = [None] * number
     for output, weight in zip(outputs, weights):

@@ -30,7 +30,7 @@ def fill_of(values: Sequence[float], channels: int) -> np.ndarray:
 
 
 def interpolations(op: Operator, name: str, *allowed: DALIInterpType) -> None:
-    """Raises for other interpolations than these."""
+    """Raises an error unless the interpolation is one of these."""
 
     @op.check
     def _(args: Any) -> None:
@@ -164,7 +164,7 @@ def remap(
     args: Args,
     out: Out,
 ) -> Sample:
-    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
+    """Takes each pixel of the output from the position that two maps give for it; the output is as large as the maps.
 
     Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
     """
@@ -253,8 +253,7 @@ WAVE = parameters(
 def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
 
-    The nearest pixel is the one that contains the position. With INTERP_LINEAR the picture moves by half a pixel, as in
-    DALI.
+    The nearest pixel is the one that contains the position. With INTERP_LINEAR the image moves by half a pixel, as in DALI.
     """
     lines, columns = waves(image.shape[0], image.shape[1], args)
     return displaced(image, WAVES, lines, columns, 0, 0.0, args, out)

@@ -20,7 +20,7 @@ LAYOUTS = "HWC CHW HW FHWC FCHW FHW"
 
 
 def extents_of(shape: tuple[int, ...], layout: str) -> tuple[int, int]:
-    """Height and width of the image, which must have pixels."""
+    """Height and width of the image; an error if it has no pixels."""
     height, width = shape[layout.index("H")], shape[layout.index("W")]
     if not height or not width:
         raise ValueError(f"the image has no pixels: shape {shape}")
@@ -48,8 +48,8 @@ def elastic(
 ) -> tuple[Sample, Sample]:
     """Moves every pixel by random numbers from -1 to 1, smoothed and multiplied by `alpha`.
 
-    If `sigma` is 3 or more, numbers are drawn only for points with a distance of two thirds of `sigma`, and scaled; between
-    the points they are interpolated. The moves are as large and as smooth as with a number for every pixel.
+    If `sigma` is 3 or more, numbers are drawn and scaled only for points that are two thirds of `sigma` apart, and interpolated
+    between these points. The moves are as large and as smooth as with a number for every pixel.
     """
     check_sigma(sigma)
     return kernels.distortions.elastic(numbers_of(key), *extents_of(image.shape, layouts[0]), alpha, sigma)
@@ -94,7 +94,7 @@ def grid(
 
 
 def check_cells(cells: Sequence[int]) -> None:
-    """Raises for other numbers of cells than one or two, or none at all."""
+    """Raises an error unless there are one or two numbers of cells, and none is 0."""
     if len(cells) not in (1, 2) or min(cells) < 1:
         raise ValueError(f"cells must be one or two numbers of at least 1, got {list(cells)}")
 
@@ -155,14 +155,14 @@ def thin_plate(
 
 
 def check_moves(args: Any) -> None:
-    """Raises for another number of movements than there are points."""
+    """Raises an error unless there are as many movements as points."""
     count = args.points * args.points
     if args.moves is not None and len(args.moves) != 2 * count:
         raise ValueError(f"moves of {count} points are {2 * count} numbers, got {len(args.moves)}")
 
 
 def plate_points(args: Any, key: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The points and their movements, in shares of the extents."""
+    """The points and their movements, as fractions of the extents."""
     places = np.linspace(0, 1, args.points)
     points = np.stack([axis.ravel() for axis in np.meshgrid(places, places)], axis=1)
     if args.moves is not None:

@@ -17,7 +17,7 @@ def next_number(suffix: str, folder: Path) -> int:
 
 
 def as_ppm(image: np.ndarray) -> bytes:
-    """An image (H, W, C) as the bytes of a PPM file, or of a PGM file where it is grey."""
+    """An image (H, W, C) as the bytes of a PPM file, or of a PGM file if it is grey."""
     height, width, channels = image.shape
     return b"P%d %d %d 255\n" % (6 if channels == 3 else 5, width, height) + np.ascontiguousarray(image).tobytes()
 
@@ -49,7 +49,7 @@ def _(images: Any, *, args: Args, batch: BatchCall) -> Any:
     folder = Path.cwd()
     number = next_number(args.suffix, folder)
     for sample, image in enumerate(images):
-        batch.current = sample  # the sample of an error
+        batch.current = sample  # so that an error names the sample
         if image.shape[2] not in (1, 3):
             raise ValueError(f"dump_image needs 1 or 3 channels, the image has {image.shape[2]} (shape {image.shape})")
         (folder / f"{sample}-{args.suffix}-{number}.ppm").write_bytes(as_ppm(image))

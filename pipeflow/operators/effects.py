@@ -34,7 +34,7 @@ def sharpen(
     lightness: Arg[float] = default(1.0, "weight of the pixel itself in the sharp image; above 1 it is lighter"),
     out: Out,
 ) -> Sample:
-    """Mixes the image with a sharp form of it: each pixel's differences from its eight neighbours are added to it."""
+    """Mixes the image with a sharpened form of it: each pixel plus its differences from its eight neighbours."""
     return _correlated(image, sharpen_taps(alpha, lightness), out)
 
 
@@ -100,7 +100,7 @@ def motion_blur(
 
 @lru_cache(maxsize=256)
 def motion_taps(size: int, angle: float, direction: float) -> np.ndarray:
-    """The weights along a line through the middle of a square, each shared by the two pixels nearest to its place."""
+    """The weights along a line through the middle of a square; each is divided between the two nearest pixels."""
     if size < 1 or size % 2 == 0:
         raise ValueError(f"size must be an odd number of at least 1, got {size}")
     if not -1 <= direction <= 1:
@@ -132,7 +132,7 @@ def unsharp_mask(
     threshold: Arg[float] = default(0.0, "differences up to this value are not amplified"),
     out: Out,
 ) -> Sample:
-    """Amplifies the differences from a blurred form of the image."""
+    """Increases the differences from a blurred form of the image."""
     blurred = _correlated(image, blur_taps(sigma), np.empty(image.shape, np.float32))
     return kernels.effects.unsharp(image, blurred, amount, threshold, out)
 
@@ -207,7 +207,7 @@ Part = tuple[slice, slice]  # of rows and of columns
 
 
 def moved_parts(extents: tuple[int, ...], grid: tuple[int, ...], key: Any) -> Iterator[tuple[Part, Part]]:
-    """The place of each part of the result, and the part of the image that goes there."""
+    """For each part of the result, its place and the part of the image that goes there."""
     check_grid(grid)
     rows, columns = (np.arange(n + 1) * extent // n for n, extent in zip((grid[0], grid[-1]), extents, strict=True))
     parts: dict[tuple[int, int], list[Part]] = {}
@@ -222,6 +222,6 @@ def moved_parts(extents: tuple[int, ...], grid: tuple[int, ...], key: Any) -> It
 
 
 def check_grid(grid: tuple[int, ...]) -> None:
-    """Raises for other numbers of parts than one or two, or none at all."""
+    """Raises an error unless there are one or two numbers of parts, and none is 0."""
     if len(grid) not in (1, 2) or min(grid) < 1:
         raise ValueError(f"grid must be one or two numbers of at least 1, got {list(grid)}")

@@ -62,7 +62,7 @@ def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
 
 
 def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:
-    """The axes of the rectangles, by default all but the channels; data of two or three axes counts as HW or HWC."""
+    """The axes of the rectangles, by default all but the channels; data of two or three axes without a layout is HW or HWC."""
     if args.axis_names or args.axes:
         return axes_of(layout, ndim, None if args.axis_names else args.axes, args.axis_names or None)
     known = layout or {2: "HW", 3: "HWC"}.get(ndim, "")
@@ -82,7 +82,7 @@ Boxes = list[tuple[list[int], list[int]]]
 
 
 def erased(shape: Sequence[int], dtype: np.dtype, layout: str, args: Any) -> tuple[np.ndarray, Boxes]:
-    """The fill values, one or one a channel, and the first and last + 1 element of every rectangle along all axes."""
+    """The fill values (one, or one for each channel), and the start and the end of every rectangle along all axes."""
     return _erased(tuple(shape), dtype, layout, _erase(args))
 
 

@@ -131,7 +131,7 @@ class ExternalSource(Source):
                     else:
                         for column, sample in zip(outputs, samples):
                             column.append(sample)
-            for index in sorted(failures):  # never seen: the sample is left out, replaced, or its error raised
+            for index in sorted(failures):  # no step reads these values: the sample is left out or replaced, or fails
                 for column in outputs:
                     column.insert(index, column[0] if column else np.zeros((), np.uint8))
             feed = Feed(len(rows), outputs, failures=failures)
@@ -166,7 +166,7 @@ class ExternalSource(Source):
             self.callback.reset()
 
     def state(self) -> Any:
-        """What ``restore`` needs; a callable that gets the iteration has no state of its own."""
+        """The data for ``restore``; a callable that gets the iteration has no state of its own."""
         return None if self.callback is None else self.callback.state()
 
     def restore(self, state: Any) -> None:
@@ -175,7 +175,7 @@ class ExternalSource(Source):
             self.callback.restore(state)
 
     def rewind(self) -> None:
-        """Lets data that was given as a list or generator function, and has no ``cycle``, start over."""
+        """Starts data from its beginning, if it was given as a list or generator function and has no ``cycle``."""
         if self.callback is not None:
             self.callback.rewind()
 
@@ -184,7 +184,7 @@ class ExternalSource(Source):
         return "" if self.callback is None else self.callback.unsaveable()
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
-        """Raises, unless the callable receives the number of the batch or sample that it should return."""
+        """Raises an error unless the callable receives the number of the batch or sample that it should return."""
         del step, epoch, batch_size, key
         reason = "" if self.callback is None else self.callback.unseekable()
         if reason:
@@ -263,9 +263,9 @@ class ExternalSource(Source):
         )
 
     def _check(self, feed: Feed) -> None:
-        """The types and numbers of axes: as declared, else as the first sample of the epoch has them.
+        """Checks types and numbers of axes against the declaration, or else against the first sample of the epoch.
 
-        A single sample that differs fails alone; a batch in one array fails as a whole.
+        If a single sample differs, only that sample fails; if a batch is one array, the whole batch fails.
         """
         layouts = feed.layouts or [None] * self.count
         for output, values in enumerate(feed.outputs):
@@ -307,10 +307,10 @@ class ExternalSource(Source):
                 if index in failures:
                     continue
                 failures[index] = RuntimeError(self._difference(output, sample.dtype, sample.ndim, dtype, ndim))
-                values[index] = values[first]  # so that the batch can be one array
+                values[index] = values[first]  # a stand-in, so that the batch can be one array
 
     def _first_of_a_type(self, values: list[np.ndarray], failures: dict[int, Exception]) -> int:
-        """The first sample with a supported type, -1 if there is none; the samples before it fail."""
+        """The number of the first sample with a supported type, -1 if there is none; the samples before it fail."""
         for index, sample in enumerate(values):
             if index not in failures:
                 try:
@@ -333,7 +333,7 @@ class ExternalSource(Source):
         return self._seen[output]
 
     def _difference(self, output: int, dtype: np.dtype, ndim: int, expected: np.dtype, axes: int) -> str:
-        """The error in data of another type or number of axes than expected."""
+        """The error for data whose type or number of axes is not the expected one."""
         where = f" (output {output} of {self.name_of_source})"
         if dtype != expected:
             if self.dtypes[output] is not None:
@@ -397,7 +397,7 @@ def _check_size(size: int, most: int) -> None:
 
 
 def _own_layout(data: Any) -> str | None:
-    """The layout of data that has one: a batch, or a list of tensors, whose first one has it for all."""
+    """The layout that the data itself has: that of a batch, or of the first of a list of tensors."""
     if type(data) is np.ndarray:
         return None
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], Metadata):

@@ -20,7 +20,7 @@ BORDERS = {"constant": 0, "clamp": 1, "reflect_1001": 2, "reflect_101": 3, "wrap
 
 
 def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of arrays whose spatial axes come first and whose channels, one at least, last."""
+    """Pairs of arrays with the spatial axes first and the channels last; there is at least one channel."""
     if layout[-1] == "C":
         return [(image, out)]
     outer = image.shape[: len(layout) - layout.count("D") - 2]  # channels, and frames after them
@@ -93,8 +93,8 @@ def filter(
 
     In a pipeline data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
 
-    Each result is the sum of the values under the kernel times its numbers; the kernel is not flipped. The third
-    input is the value outside where ``border`` is "constant", 0 without it.
+    Each result is the sum of the values under the kernel, each times its number of the kernel; the kernel is not flipped. The
+    third input is the value outside the data if ``border`` is "constant"; without it that value is 0.
     """
     del dtype
     layout = layouts[0]
@@ -144,7 +144,7 @@ def binomial(size: int) -> np.ndarray:
 def derivatives(
     axes: int, windows: tuple[int, ...], smoothing: tuple[int, ...], scales: tuple[float, ...], normalized: bool
 ) -> list[list[np.ndarray]]:
-    """For every axis the windows of all axes: the second derivative along it, smoothing along the others."""
+    """For every axis, the windows along all axes: a second derivative along this axis, smoothing along the others."""
 
     def spread(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
         if len(values) not in (1, axes):
@@ -171,7 +171,7 @@ def derivatives(
 
 
 def laplacian_kernel(parts: list[list[np.ndarray]]) -> np.ndarray:
-    """One kernel of all axes with the same effect."""
+    """One kernel over all axes with the same effect as the windows."""
     extents = [max(len(part[axis]) for part in parts) for axis in range(len(parts))]
     total = np.zeros(extents)
     for part in parts:
@@ -190,7 +190,7 @@ def derivatives_of(layout: str, args: Any) -> list[list[np.ndarray]]:
     return derivatives(count, args.window_size, args.smoothing_size or (), args.scale, args.normalized_kernel)
 
 
-DENSE = 30  # taps up to which one kernel is faster than a pass along every axis for each derivative
+DENSE = 30  # up to this number of taps, one kernel is faster than a pass along every axis for each derivative
 
 
 @operator(
@@ -222,8 +222,7 @@ def laplacian(
 ) -> Sample:
     """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
 
-    In a pipeline data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
-
+    In a pipeline, data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
     Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: use
     ``dtype=types.FLOAT`` to keep them.
     """
@@ -236,7 +235,7 @@ def laplacian(
     total = laplacian_kernel(parts)
     if np.count_nonzero(total) <= DENSE:
         middle = tuple(size // 2 for size in total.shape)
-        away = bool((total % 1).any())  # halves are possible; DALI rounds them away from zero here
+        away = bool((total % 1).any())  # only then can halves occur; DALI rounds them away from zero here
         for source, target in planes_of(image, out, layout):
             kernels.correlation.correlate(source, total, middle, BORDERS["reflect_101"], 0.0, False, target, away)
         return out

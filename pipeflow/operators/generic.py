@@ -1,4 +1,4 @@
-"""Values: cast, one_hot, lookup_table, and constants of a shape (constant, zeros, ones, full and their like)."""
+"""Values: cast, one_hot, lookup_table, and constants of a shape (constant, zeros, ones, full and similar operators)."""
 
 import math
 from functools import lru_cache
@@ -36,7 +36,7 @@ NOTHING = np.dtype([])  # the rows of an operator whose arguments are the same f
 
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
-SMALL = 64  # elements up to which NumPy is faster than entering a compiled kernel
+SMALL = 64  # up to this number of elements NumPy is faster than the call of a compiled kernel
 
 
 def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ def one_hot(
     """Makes a vector for each number n: ``on_value`` at index n, ``off_value`` elsewhere. If n is not a valid index,
     all values are ``off_value``.
 
-    ``axis`` is the place of the new axis. A single number, or one in a vector of one, gives a vector.
+    ``axis`` is the place of the new axis. For a single number, or a vector of one number, the result is a vector.
     """
     del axis_name
     off, on = one_hot_values(off_value, on_value, dtype)
@@ -127,7 +127,9 @@ def one_hot(
 
 @lru_cache(maxsize=256)
 def one_hot_values(off_value: float, on_value: float, dtype: np.dtype) -> np.ndarray:
-    """The two values in the type of the result; for integers the part after the point is cut off, and the rest wraps around."""
+    """The two values in the type of the result. For integers the fraction is cut off, and numbers outside the range
+    wrap around.
+    """
     values = np.array([off_value, on_value])
     if dtype.kind not in "iu":
         return saturate(values, dtype)

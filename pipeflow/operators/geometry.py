@@ -57,7 +57,7 @@ CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
 
 
 def check_policy(args: Any) -> None:
-    """The three policies for windows that leave the data."""
+    """Raises an error unless the policy for windows that leave the data is one of the three."""
     if args.out_of_bounds_policy not in POLICIES:
         raise ValueError(
             f"out_of_bounds_policy must be one of {', '.join(POLICIES)}, got {args.out_of_bounds_policy!r}"
@@ -65,7 +65,7 @@ def check_policy(args: Any) -> None:
 
 
 def check_rounding(args: Any) -> None:
-    """How positions between two pixels are rounded."""
+    """Raises an error unless the value is a rule for rounding positions between two pixels."""
     if args.rounding not in ("round", "truncate"):
         raise ValueError(f"rounding must be 'round' or 'truncate', got {args.rounding!r}")
 
@@ -185,7 +185,9 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
 
 
 def _relative(values: Any, normalized: bool) -> bool:
-    """Integers are pixels; floats are shares of the extent unless the arguments say otherwise."""
+    """True if the numbers are relative: integers are pixels, floats are fractions of the extent, unless the arguments say
+    otherwise.
+    """
     return normalized and np.asarray(values).dtype.kind == "f"
 
 
@@ -204,7 +206,7 @@ def slice(
 ) -> Sample:
     """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
 
-    Anchor and shape may be inputs; there, integers are elements and floats relative. Without ``axes`` the values are in
+    Anchor and shape may be inputs: then integers are elements, and floats are relative. Without ``axes`` the values are in
     the order width, height.
     """
     if anchor is None and shape_input is None:
@@ -272,7 +274,7 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
 
 
 def spread_columns(args: Any, name: str, extents: np.ndarray) -> np.ndarray:
-    """One number for each axis of each sample; those of relative arguments are shares of the extents."""
+    """One number for each axis of each sample; the numbers of relative arguments are multiplied by the extents."""
     values = np.asarray(getattr(args, name), np.float64)
     require(values.shape[-1] in (1, extents.shape[1]))
     return values * extents if name.startswith("rel_") else np.broadcast_to(values, extents.shape)
@@ -463,7 +465,7 @@ def padded(
         return kernels.moving.framed(data, (0, 0), data.shape, (0, 0), byte, out)
     inside = tuple([np.s_[:extent] for extent in data.shape])
     out[inside] = data
-    for axis, extent in enumerate(data.shape):  # no element is written twice
+    for axis, extent in enumerate(data.shape):  # each part is written once: no element is written twice
         if extent < target[axis]:
             out[(*inside[:axis], np.s_[extent:])] = value
     return out
@@ -471,7 +473,7 @@ def padded(
 
 def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align: Any, layout: str) -> tuple[int, ...]:
     """The extents after padding."""
-    chosen = axes_of(layout, len(own), axes or None, names)  # as in DALI, no axes are all axes
+    chosen = axes_of(layout, len(own), axes or None, names)  # as in DALI, an empty list means all axes
     wanted = list(shape) * len(chosen) if shape is not None and len(shape) == 1 else shape
     multiples = list(align) * len(chosen) if align is not None and len(align) == 1 else align
     for name, values in (("shape", wanted), ("align", multiples)):

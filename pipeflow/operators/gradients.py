@@ -1,8 +1,8 @@
 """fn.gradients: derivatives of what ``fn.py_function`` computes, sample by sample ([Gradients](../gradients.md) has examples).
 
-The call is recorded as a node. A pass over the graph (pipeflow/compile/gradients.py) finds the functions and operators
-between the inputs and the results. Each function runs once and keeps a *tape* with its outputs: it computes the
-derivatives of the inputs from those of the outputs. Operators have declared derivatives (derivatives.py).
+The call is recorded as a node. A pass of the compiler (pipeflow/compile/gradients.py) finds the functions and operators between
+the inputs and the results. Each function runs once and keeps a *tape* with its outputs. The tape computes the derivatives with
+respect to the inputs from those with respect to the outputs. Operators have declared derivatives (derivatives.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ def gradients(*nodes: Sample, sizes: Ints) -> Sample:
     """Computes the derivatives of the sum of ``ys`` with respect to each of ``xs``, through ``fn.py_function``,
     arithmetic, casts and indexing.
 
-    ``xs`` are nodes of floating-point numbers that the ys depend on. A derivative has the shape and type of its x.
+    ``xs`` are nodes of floating-point numbers; the ys are computed from them. A derivative has the shape and type of its x.
     """
     del nodes, sizes
     raise RuntimeError("fn.gradients: gradients need nodes of a pipeline definition, not arrays")

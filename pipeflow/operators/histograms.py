@@ -1,4 +1,4 @@
-"""Grey values spread over their range: equalize, clahe."""
+"""Spreads values over their range: equalize, clahe."""
 
 from typing import Any
 

@@ -70,8 +70,8 @@ def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
     default.
 
-    They are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to the
-    variance, ``ddof`` is subtracted from the count. If the deviation is 0, the result is ``shift``.
+    Mean and deviation are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to
+    the variance, ``ddof`` is subtracted from the count. If the deviation is 0, the result is ``shift``.
     """
     if isinstance(data, list):
         return _normalize_batch(data, args, layouts[0])
@@ -85,7 +85,7 @@ def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
 
 
 def _rows(data: np.ndarray, args: Any, layout: str) -> tuple[int, int] | None:
-    """(rows, values) where each row of float32 is to be normalised by itself, as in spectrograms; else None."""
+    """(rows, values) if each row of float32 is normalised separately, as in spectrograms; else None."""
     if args.mean is not None or args.stddev is not None or not data.size or {data.dtype, args.dtype} != {FLOAT}:
         return None
     reduced = sorted(axes_of(layout, data.ndim, args.axes, args.axis_names))
@@ -95,7 +95,7 @@ def _rows(data: np.ndarray, args: Any, layout: str) -> tuple[int, int] | None:
 
 
 def normalized_axes(layout: str, ndim: int, args: Any) -> tuple[int, ...]:
-    """The axes of the mean and the deviation: the given ones, else those along which given statistics have one value."""
+    """The axes of the mean and the deviation: the given axes, else those along which the given statistics have one value."""
     if args.axes is None and args.axis_names is None:
         given = [np.shape(value) for value in (args.mean, args.stddev) if np.ndim(value) == ndim]
         if given:
@@ -130,7 +130,7 @@ def given_statistic(values: Any, kept: list[int]) -> np.ndarray:
 
 
 def given_deviation(values: Any, kept: list[int], epsilon: float) -> np.ndarray:
-    """A given deviation, ``epsilon`` added to its square; without one it keeps its sign."""
+    """A given deviation, with ``epsilon`` added to its square; without an ``epsilon`` it keeps its sign."""
     deviation = given_statistic(values, kept)
     return np.sqrt(np.square(deviation) + epsilon) if epsilon else deviation
 
@@ -216,7 +216,7 @@ def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
     return windows
 
 
-# Data without a layout has the first that fits: as in DALI, every axis is spatial.
+# Data without a layout gets the first one that fits: as in DALI, every axis is spatial.
 BLUR_LAYOUTS = "HW DHW HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW FHW"
 
 

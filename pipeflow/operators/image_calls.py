@@ -1,7 +1,7 @@
 """Resizes, crops and normalisations of images of bytes as calls of compiled kernels, alone and one after another.
 
-Each is a window of a grid of pixels to which a region of an image is resized. So the part of an image that it reads is known
-before the image is decoded, and a decoder before it makes only this part.
+Each operator is a window of a grid of pixels, to which a region of an image is resized. So the part of the image that it reads
+is known before the image is decoded, and the decoder decodes only this part.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ UINT8, FLOAT, FLOAT64 = np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.fl
 class Resize(NamedTuple):
     """A resize as numbers for the kernels of `image_programs`."""
 
-    region: tuple[Any, ...]  # top, left, height and width of what is resized
-    extents: tuple[Any, ...]  # of the result, how they are meant, and whether the scale is exact
+    region: tuple[Any, ...]  # top, left, height and width of the part that is resized
+    extents: tuple[Any, ...]  # extents of the result, the mode that combines them, and True if the scale is exact
     filters: tuple[Any, ...]
 
 
 class Plan(NamedTuple):
-    """A resize, None for none, and the window that is kept of its result or of the image."""
+    """A resize (None: no resize), and the window that is kept of its result or of the image."""
 
     resize: Resize | None
     window: Sequence[Any]
@@ -42,7 +42,7 @@ def real(number: Any) -> Any:
 
 
 def cropping(args: Any) -> tuple[Any, ...]:
-    """The crop of an operator's arguments as numbers: height, width (0: all), position, and whether it is rounded."""
+    """The crop of an operator's arguments as numbers: height, width (0: all), position, and True if it is rounded."""
     position = real(args.crop_pos_y), real(args.crop_pos_x)
     return *crop_extents("HW", (0, 0), args), *position, args.rounding == "round"
 
@@ -52,7 +52,7 @@ Head = Callable[[KernelCalls, Any, Any, Any], Resize]
 
 
 def planned(calls: KernelCalls, height: Any, width: Any, crop: tuple[Any, ...], head: Head | None, args: Any) -> Plan:
-    """The work of a step on an image of these extents; the same for all hooks of the step."""
+    """The work of a step on an image of these extents. It is computed once for all hooks of the step."""
     if calls.plan is None:
         programs = kernels.image_programs
         resize = None if head is None else head(calls, args, height, width)
@@ -77,12 +77,12 @@ def _numbers(plan: Plan) -> tuple[Any, ...]:
 
 
 def whole_image(image: Memory) -> tuple[Any, ...]:
-    """(top, left) of what is in memory of an image, and (height, width) of all of it."""
+    """(top, left) of the part of an image that is in memory, and (height, width) of the whole image."""
     return image.window_of or (0, 0, *image.extents[:2])
 
 
 def is_image(calls: KernelCalls, channels: int | None = None) -> Memory:
-    """The input, an image of bytes with some pixels; for others there are no calls."""
+    """The input, an image of bytes that has pixels; other inputs have no record."""
     image = calls.input
     calls.require(calls.layouts[0] == "HWC" and image.dtype == UINT8)
     calls.require(image.extents[0] * image.extents[1] > 0)
@@ -104,7 +104,7 @@ def resized(calls: KernelCalls, dtype: Any, crop: tuple[Any, ...], head: Head) -
 
 
 def geometry_of(calls: KernelCalls, image: Memory, plan: Plan, mirror: Any) -> Memory:
-    """The resize as the kernels read it."""
+    """The resize in the form that the kernels read."""
     programs = kernels.image_programs
     geometry = calls.scratch((2 * programs.AXIS,), FLOAT64)
     top, left, height, width = whole_image(image)
@@ -115,7 +115,7 @@ def geometry_of(calls: KernelCalls, image: Memory, plan: Plan, mirror: Any) -> M
 def normalized(
     calls: KernelCalls, args: Any, plan: Plan, numbers: tuple[Any, ...], rounds: bool, image: Memory, planes: bool
 ) -> None:
-    """A window, mirrored and normalised: of the image, or of the image resized. ``numbers``: mean, factor and shift."""
+    """Mirrors and normalises a window of the image, or of the resized image. ``numbers`` are mean, factor and shift."""
     programs = kernels.image_programs
     rows, columns = plan.window[2:]
     made = calls.output((3, rows, columns) if planes else (rows, columns, 3), args.dtype)

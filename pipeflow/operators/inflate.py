@@ -1,4 +1,4 @@
-"""Compressed data that is not an image: decoders.inflate."""
+"""Decompression of data that is not an image: decoders.inflate."""
 
 import math
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
         return Spec(None, args.dtype, layout)
     outer = () if many is None else (UNKNOWN if many is UNKNOWN else len(many),)
     length = specs[0].shape[0] if specs[0].shape else None
-    if length is not None and UNKNOWN not in outer:  # before memory is taken for it
+    if length is not None and UNKNOWN not in outer:  # checked before memory is taken for the result
         size = math.prod((*outer, *args.shape)) * args.dtype.itemsize
         if size > _MOST_EXPANSION * length:
             raise ValueError(

@@ -1,8 +1,8 @@
 """Arithmetic, comparison, bitwise and mathematical operators with DALI's type promotion.
 
-``a + b`` on DataNodes and the functions of ``pipeflow.math`` record them. All are elementwise: one body serves
-single samples and whole columns. Promotion: bool < integers < floats; integers of different signs meet in the next wider
-signed type; an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT. What is complex stays so.
+``a + b`` on DataNodes and the functions of ``pipeflow.math`` record them. All are elementwise: the same body is used for single
+samples and whole columns. Promotion: bool < integers < floats; a signed and an unsigned integer give the next wider signed type;
+an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT. Complex operands give complex results.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from pipeflow.declare import UNKNOWN, OpDef, Out, Sample, Spec, operator
 from pipeflow.errors import UnsupportedType
 
 BOOL, FLOAT = np.dtype(bool), np.dtype(np.float32)
-# They take complex numbers, as in NumPy.
+# These functions take complex numbers, as in NumPy.
 COMPLEX = frozenset(["add", "sub", "mul", "div", "pow", "minus", "plus", "abs", "eq", "ne"])
 
 
@@ -56,7 +56,7 @@ def broadcast(*shapes: Any) -> Any:
 
 
 def _layout(specs: tuple[Spec, ...], symbol: str, shape: Any) -> str | None:
-    """The longest layout, of which the others are the end; operands without a layout follow."""
+    """The longest layout; the others must be its end. Operands without a layout are ignored."""
     known = [(index, spec.layout) for index, spec in enumerate(specs) if spec.layout]
     if not known:
         return None if any(spec.layout is None for spec in specs) else ""
@@ -179,7 +179,7 @@ def _refuse_zero(right: np.ndarray) -> None:
 
 
 def _floordiv(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """As in C: integers are truncated towards zero, floats are divided."""
+    """Division as in C: quotients of integers are truncated towards zero, floats are divided."""
     if left.dtype.kind == "f":
         return _truediv(left, right, out)
     _refuse_zero(right)
@@ -197,7 +197,7 @@ def _mod(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def _power(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """An integer to a negative power is 0."""
+    """Powers; an integer to a negative power is 0."""
     with np.errstate(all="ignore"):
         if left.dtype.kind != "i":
             np.power(left, right, out=out, casting="unsafe")
@@ -226,7 +226,7 @@ def _positive(x: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def _shift(ufunc: Callable[..., Any]) -> Callable[..., Any]:
-    """Shifts of BOOL are those of the numbers 0 and 1."""
+    """Shifts; BOOL is shifted as the numbers 0 and 1."""
 
     def compute(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
         if left.dtype == BOOL:

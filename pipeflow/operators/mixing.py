@@ -1,4 +1,4 @@
-"""Images of a batch mixed with one another, and their labels with them: mixup, cutmix."""
+"""Mixes images of a batch with one another, and their labels with them: mixup, cutmix."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ MIXING = parameters(
 
 
 def partners_of(given: Any, keys: Sequence[seeds.Key]) -> list[int]:
-    """The sample with which each one is mixed: the given one, or the next one in a random order."""
+    """For each sample, the sample that it is mixed with: the given one, or the next one in a random order."""
     size = len(keys)
     if given is not None:
         given = given if isinstance(given, list) else [given] * size
@@ -41,7 +41,7 @@ def partners_of(given: Any, keys: Sequence[seeds.Key]) -> list[int]:
 
 
 def shares_of(args: Any, key: seeds.Key) -> float:
-    """The share of the image itself."""
+    """The share of the image itself: given, or drawn at random."""
     if args.share is not None:
         if not 0 <= args.share <= 1:
             raise ValueError(f"share must be from 0 to 1, got {args.share}")
@@ -52,7 +52,7 @@ def shares_of(args: Any, key: seeds.Key) -> float:
 
 
 def vectors_of(labels: Sequence[np.ndarray], classes: int) -> list[np.ndarray]:
-    """A vector of shares for each sample."""
+    """The labels as vectors with the share of each class; with ``classes``, labels are numbers of classes."""
     found = []
     for label in labels:
         if not classes:
@@ -74,7 +74,7 @@ def vectors_of(labels: Sequence[np.ndarray], classes: int) -> list[np.ndarray]:
 
 
 def of_one_shape(images: Sequence[np.ndarray], first: int, second: int) -> None:
-    """Only images of one shape and type can be mixed."""
+    """Raises an error unless all images have one shape and type."""
     one, other = images[first], images[second]
     if one.shape != other.shape or one.dtype != other.dtype:
         raise ValueError(
@@ -84,7 +84,7 @@ def of_one_shape(images: Sequence[np.ndarray], first: int, second: int) -> None:
 
 
 def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> list[list[np.ndarray]]:
-    """Images and labels; `put` makes one image from two and returns the share of the first."""
+    """Mixes images and labels; `put` makes one image from two and returns the share of the first."""
     keys = [seeds.Key(int(key)) for key in batch.keys]
     partners = partners_of(args.partner, keys)
     images, vectors = list(images), vectors_of(list(labels), args.num_classes)
@@ -136,8 +136,8 @@ def _(images: Any, labels: Any, *, args: Args, batch: BatchCall) -> Any:
 def cutmix(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
     """Puts a window of another image of the batch into each; labels are mixed by the areas.
 
-    The window has the image's proportions and is around a random place, cut off at the border; ``share`` is the part of
-    the image that stays where it is not cut off.
+    The window has the image's proportions. Its centre is at a random place, and it is cut off at the border. ``share`` is the
+    part of the image that stays if the window is not cut off.
     """
     raise NotImplementedError  # the batch hook runs instead
 
@@ -153,7 +153,7 @@ def window(extents: tuple[int, int], share: float, key: seeds.Key) -> list[slice
 
 
 def pasted(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
-    """A window of the other image in the first."""
+    """Copies a window of the other image into the first."""
     rows, columns = window(image.shape[-3:-1], share, key)
     result = image.copy()
     result[..., rows, columns, :] = other[..., rows, columns, :]

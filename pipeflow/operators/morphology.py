@@ -1,6 +1,6 @@
-"""Windows around every pixel: the largest value in them, the smallest, the middle one: dilate, erode, median_blur.
+"""The largest, the smallest or the middle value of a window around every pixel: dilate, erode, median_blur.
 
-DALI has these on the GPU only. Sizes and anchors are width before height, as its GPU form takes them.
+DALI has these on the GPU only. Sizes and anchors are width before height, as there.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ WINDOW = parameters(
 
 
 def pair(values: Sequence[int], name: str) -> tuple[int, int]:
-    """A width and a height; one number counts for both."""
+    """A width and a height; one number is used for both."""
     if len(values) not in (1, 2):
         raise ValueError(f"{name} must be one or two numbers, got {tuple(values)}")
     return values[0], values[-1]
@@ -77,7 +77,7 @@ def erode(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
 
 
 def extremes(image: np.ndarray, largest: bool, args: Any, layout: str, out: np.ndarray) -> np.ndarray:
-    """dilate or erode of one image."""
+    """Applies dilate or erode to one image."""
     some_pixels(image.shape)
     size, anchor = window_of(args)
     for source, target in planes_of(image, out, layout):

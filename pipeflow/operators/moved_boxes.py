@@ -1,4 +1,4 @@
-"""Boxes and points through windows and maps: bbox_crop, coord_crop, bbox_remap, coord_remap.
+"""Moves boxes and points into windows and through maps: bbox_crop, coord_crop, bbox_remap, coord_remap.
 
 Boxes and points that leave the image are dropped together with their labels.
 """
@@ -25,7 +25,7 @@ POINTS = parameters(
 
 
 def check_layouts(args: Any) -> None:
-    """The orders of numbers."""
+    """Checks the orders of the numbers."""
     if getattr(args, "bbox_layout", CORNERS) not in (CORNERS, EXTENTS):
         raise ValueError(f"bbox_layout must be {CORNERS!r} or {EXTENTS!r}, got {args.bbox_layout!r}")
     if "H" not in args.shape_layout or "W" not in args.shape_layout:
@@ -44,7 +44,7 @@ def as_points(points: np.ndarray) -> np.ndarray:
 def kept_points(
     moved: np.ndarray, inside: np.ndarray, points: np.ndarray, labels: np.ndarray | None, remove: bool
 ) -> Any:
-    """The remaining points, with their labels."""
+    """The points that remain, with their labels."""
     kept = inside if remove else np.ones(len(moved), bool)
     result = moved[kept].astype(points.dtype)
     return result if labels is None else (result, labels[kept])
@@ -61,7 +61,9 @@ WINDOW = parameters(
 
 
 def window(args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Anchor, extents, and the image's extents, each as x and y, the window in the image's units."""
+    """Anchor and extents of the window, and the extents of the image, each as x and y; the window is in the units
+    of the image.
+    """
     anchor, shape = (np.array(values, np.float64) for values in (args.anchor, args.shape))
     if anchor.size != 2 or shape.size != 2:
         raise ValueError(f"anchor and shape must be two numbers each, got {anchor.size} and {shape.size}")
@@ -74,7 +76,7 @@ def window(args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def known_units(args: Any, normalized: bool) -> None:
-    """Coordinates in pixels need a window in pixels."""
+    """Raises an error if coordinates are in pixels and the extents of the image are not given."""
     if not normalized and args.input_shape is None:
         raise ValueError("coordinates in pixels need a window in pixels: give input_shape")
 
@@ -132,7 +134,7 @@ SOURCE = parameters(input_shape=(Arg[Ints], None, "shape of the image before the
 
 
 def maps_of(mapx: np.ndarray, mapy: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Both maps in float32 with pixels' middles at a half, and the extents before and after, each as x and y."""
+    """Both maps in float32, in which the middle of a pixel is at a half, and the extents before and after, each as x and y."""
     tall, wide = map_shape(mapx.shape)
     if map_shape(mapy.shape) != (tall, wide):
         raise ValueError(f"the maps differ in shape: {mapx.shape} and {mapy.shape}")

@@ -1,7 +1,7 @@
 """Noise on every element: noise.gaussian, noise.salt_and_pepper, noise.shot.
 
-The numbers of an element are a function of the sample's key and the element's place, so they do not depend on threads
-or on the order of work.
+The random numbers of an element are a function of the sample's key and the element's place, so they do not depend on threads or
+on the order of work.
 """
 
 import math
@@ -35,7 +35,7 @@ def gaussian(
 
 
 def extents_of(shape: Sequence[int], layout: str, per_channel: bool) -> tuple[int, int, int]:
-    """Places before the channels, the channels that change together, and places after them.
+    """The number of elements before the channel axis, of channels that change together, and of elements after the axis.
 
     Without a layout the channels are the last axis.
     """
@@ -59,7 +59,7 @@ def salt_and_pepper_values(dtype: np.dtype, salt: float | None, pepper: float | 
 
 
 def check_shares(prob: float, salt_vs_pepper: float) -> None:
-    """Both are probabilities."""
+    """Raises an error unless both numbers are probabilities."""
     for name, value in (("prob", prob), ("salt_vs_pepper", salt_vs_pepper)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be from 0 to 1, got {value}")
@@ -119,7 +119,7 @@ def shot(
     key: Any,
     out: Out,
 ) -> Sample:
-    """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``.
+    """Adds the noise of counted light: each value becomes a Poisson number with this mean, in units of ``factor``.
 
     Values that are not positive become 0; integers are limited to their range.
     """

@@ -1,7 +1,7 @@
 """fn.numba_function: a function that fills its outputs, compiled by Numba for declared types.
 
-It is DALI's operator without its limits: any number of inputs and outputs, every shape, and errors that name the type that
-was declared and the one that came. ``fn.python_function(..., jit=True)`` needs no types and returns its results.
+It is DALI's operator without its limits: any number of inputs and outputs, every shape, and errors that name the declared and
+the actual type. ``fn.python_function(..., jit=True)`` needs no types and returns its results.
 """
 
 from collections.abc import Callable, Sequence

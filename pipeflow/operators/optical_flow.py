@@ -9,7 +9,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.types import RGB, DALIImageType
 
 GRIDS = (1, 2, 4, 8)
-LEAST = 16  # pixels of a side
+LEAST = 16  # the fewest pixels of a side
 
 
 @operator(

@@ -1,4 +1,4 @@
-"""Images put into other images, or hidden in parts: paste, multi_paste, grid_mask."""
+"""Puts images into other images, or hides parts of them: paste, multi_paste, grid_mask."""
 
 import math
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ class PastedRegion(NamedTuple):
 
 
 def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
-    """Two numbers for each region."""
+    """A pair of numbers for each region."""
     if values is None:
         return None
     if len(values) != 2 * count:
@@ -105,7 +105,7 @@ def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
 
 
 def regions_of(args: Any, sizes: Sequence[Sequence[int]], canvas: Sequence[int], inputs: int) -> list[PastedRegion]:
-    """The regions of one canvas, from (height, width) of every sample, or of every input."""
+    """The regions of one canvas; ``sizes`` are (height, width) of every sample, or of every input."""
     if args.in_ids is not None:
         if inputs > 1:
             raise ValueError(
@@ -151,7 +151,7 @@ def _place(whole: Any, relative: Any, number: int, extents: Sequence[int], round
 
 
 def check_channels(regions: Sequence[PastedRegion], channels: Sequence[int]) -> int:
-    """The channels of a canvas."""
+    """The number of channels of a canvas; an error if the parts have different numbers."""
     found = {channels[region.source] for region in regions}
     if len(found) > 1:
         raise ValueError(f"the images on one canvas have {' and '.join(map(str, sorted(found)))} channels")
@@ -181,9 +181,9 @@ def multi_paste(
 ) -> Sample:
     """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix.
 
-    Later parts cover earlier ones. With ``in_ids`` the parts come from any samples of the one input; without it, one
-    part comes from each of several inputs. Pixels without a part are 0. Each argument has one row of height and width
-    for each part.
+    Later parts cover earlier ones. With ``in_ids`` the parts are taken from any samples of the only input; without it, one part
+    is taken from each of several inputs. Pixels without a part are 0. Each argument has one row of height and width for each
+    part.
     """
     raise NotImplementedError  # the batch hook runs instead
 
@@ -274,5 +274,5 @@ def grid_mask(
 
 
 def grid_steps(tile: int, angle: float, shift_x: float, shift_y: float) -> tuple[float, float, float, float]:
-    """Cosine and sine of the turn and the shifts, all in tiles."""
+    """Cosine and sine of the rotation, and the shifts, in units of a tile."""
     return math.cos(angle) / tile, math.sin(angle) / tile, shift_x / tile, shift_y / tile

@@ -1,24 +1,24 @@
-"""fn.python_function: the user's own code as an operator, at full speed.
+"""fn.python_function: the user's own code as an operator.
 
 The function gets NumPy arrays, one sample at a time or the whole batch. Its result is checked, and copied into the batch
 immediately after the call, so a function may use its own buffers again.
 
-The family, and what its members share:
+The operators of this kind, and the files that they share:
 
     python_function.py        python_function: NumPy arrays; with device="gpu" arrays of CuPy
     tensor_functions.py       dl_tensor_python_function, torch_python_function, jax_function: tensors of other libraries
     tensorflow_functions.py   numpy_function, py_func, py_function: TensorFlow's signatures
     numba_function.py         numba_function: compiled for declared types, fills its outputs
     gradients.py              gradients: derivatives through chains of py_function
-    on_gpu/                   the same on the GPU, in files of the same names
+    on_gpu/                   their GPU forms, in files of the same names
 
     functions/outputs.py the arguments about outputs: their number, layouts and declarations
     functions/results.py the results: split into outputs and checked, with the errors
     functions/calls.py the calls: sample by sample or for the batch, random numbers, threads
     functions/workers.py the same calls in worker processes (executor/workers/ runs these)
 
-A call goes: ``traits`` says where it runs; ``SampleCalls`` or ``call_batch`` call the function; ``Results`` splits and
-checks what it returns; a ``Collector`` copies it into the batch.
+A call has four parts: ``traits`` decides where it runs; ``SampleCalls`` or ``call_batch`` call the function; ``Results`` splits
+and checks the results; a ``Collector`` copies them into the batch.
 """
 
 from collections.abc import Callable
@@ -75,17 +75,17 @@ def python_function(
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
     The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
-    ``rng`` receives a NumPy generator keyed to the sample. Calls are made one after another in the order of the samples;
-    ``parallel="threads"`` is for functions that may run for several samples at the same time, ``"processes"`` runs them
-    in worker processes, and ``"auto"`` chooses threads if the code of the function shows that it keeps no state. A call that
-    takes longer than ``timeout`` seconds is an error that names the function and its line. ``outputs`` declares the results, as
-    ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: they are checked at every call, later operators know it
-    when the pipeline is built, and the names of a dict become names of the outputs. ``jit=True`` has Numba compile the function
-    for the types of the first sample; it then runs on all threads. ``jit="auto"`` tries this in the background: the compiled
-    function is used once it has given the same bits as the plain one, which runs until then; ``jit="auto:1e-6"`` accepts results
-    that differ by so much.
+    ``rng`` receives a NumPy generator that depends on the key of the sample. Calls are made one after another in the order of
+    the samples; ``parallel="threads"`` is for functions that may run for several samples at the same time, ``"processes"`` runs
+    them in worker processes, and ``"auto"`` chooses threads if the code of the function shows that it keeps no state. A call
+    that takes longer than ``timeout`` seconds is an error that names the function and its line. ``outputs`` declares the
+    results, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them. Results are checked at every call, later
+    operators know their types and shapes when the pipeline is built, and the names of a dict become names of the outputs. With
+    ``jit=True`` Numba compiles the function for the types of the first sample; it then runs on all threads. ``jit="auto"`` tries
+    this in the background: the plain function runs until the compiled one has returned the same bits; ``jit="auto:1e-6"``
+    accepts results that differ by at most this number.
 
-    With ``device="gpu"`` the function gets arrays of CuPy and returns such; they work on the pipeline's stream.
+    With ``device="gpu"`` the function gets and returns arrays of CuPy, which work on the pipeline's stream.
     """
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}
     return call_sample(version_of(function, jit), Results(function, args.num_outputs, outputs), inputs, named)

@@ -1,6 +1,6 @@
 """Random numbers: uniform, normal, coin_flip, choice, beta.
 
-Every number is a function of the sample's key (seeds.py). The bodies take one key or a column of keys, so that scalars
+Every number is a function of the sample's key (seeds.py). The bodies take one key or a column of keys: with a column, scalars
 for a whole batch are drawn in one call.
 """
 
@@ -37,7 +37,7 @@ FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
 
 def shape_of(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
-    """The shape of one sample: given, or that of the shape-like input, or a scalar."""
+    """The shape of one sample: the given shape, or that of the shape-like input; () if there is neither."""
     if shape is None:
         return () if like is None else like.shape
     if any(extent < 0 for extent in shape):
@@ -53,7 +53,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _aligned(argument: Any, shape: tuple[int, ...], key: seeds.Key) -> Any:
-    """A number, or in a column call one number a sample, in a shape that broadcasts to (samples, *shape)."""
+    """A number, or in a column call a number for each sample, in a shape that broadcasts to (samples, *shape)."""
     if not isinstance(argument, np.ndarray) or not isinstance(key.value, np.ndarray):
         return argument
     return argument.reshape((-1,) + (1,) * len(shape))
@@ -127,7 +127,7 @@ def uniform(
 
 
 def checked_values(values: Any) -> np.ndarray:
-    """The values to choose from, one row a sample in a column call."""
+    """The values to choose from; in a column call, one row for each sample."""
     table = np.asarray(values, np.float64)
     if table.size == 0:
         raise RuntimeError("values must not be empty")
@@ -143,7 +143,7 @@ def checked_range(limits: Any) -> tuple[Any, Any]:
 
 
 def check_probability(probability: Any) -> None:
-    """Raises if a number is not a probability."""
+    """Raises an error if a number is not a probability."""
     if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
         raise ValueError(f"probability must be between 0 and 1, got {probability}")
 
@@ -252,7 +252,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     if extents is UNKNOWN or picked.shape is UNKNOWN:
         return Spec(None, picked.dtype, None)
     layout = picked.layout
-    if layout:  # the chosen elements keep their letters; a list of them has that of the list that they are from
+    if layout:  # a chosen element keeps its letters; a list of elements keeps those of `a`
         layout = layout[1:] if not extents else layout if len(extents) == 1 else ""
     return Spec((*extents, *picked.shape[1:]), picked.dtype, layout)
 
@@ -273,7 +273,7 @@ def beta(
 
 
 def check_parameters(alpha: float, beta: float) -> None:
-    """Raises if a number is not a parameter of the beta distribution."""
+    """Raises an error if a number is not a parameter of the beta distribution."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not value > 0:
             raise RuntimeError(f"{name} must be positive, got {value:g}")
@@ -300,10 +300,10 @@ def batch_permutation(
     no_fixed_points: bool = default(False, "no sample gets its own number, unless it is the only one"),
     key: Any,
 ) -> Sample:
-    """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
+    """The numbers of the samples of the batch, or of the branch, in a random order: one number for each sample.
 
-    With ``allow_repetitions`` each is drawn from all; with ``no_fixed_points`` none is the sample's own, unless there is one
-    sample only. The order depends on the first sample of the batch and on the number of samples.
+    With ``allow_repetitions`` each number is drawn from all numbers. With ``no_fixed_points`` no sample gets its own number,
+    unless there is only one sample. The order depends on the first sample of the batch and on the number of samples.
     """
     size = len(key)
     first = seeds.Key(key[0].value ^ size)

@@ -33,7 +33,7 @@ def resampling_factor(shape: tuple[int, ...], args: Any) -> Fraction | float:
 
 
 def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
-    """out_rate / in_rate, as exactly as it is known; ValueError if it is not valid."""
+    """out_rate / in_rate, as exactly as the arguments give it; ValueError if it is not valid."""
     if out_length is not None:
         if out_length < 0:
             raise ValueError(f"out_length must not be negative, got {out_length}")

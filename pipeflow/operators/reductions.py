@@ -44,7 +44,7 @@ def shaped(data: Any, axes: tuple[int, ...], keep: bool) -> tuple[int, ...]:
 
 
 def three_parts(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
-    """The data as (outer, reduced, inner) where the axes are neighbours."""
+    """The data as (outer, reduced, inner), if the reduced axes are neighbours."""
     if not axes or axes[-1] - axes[0] + 1 != len(axes):
         return None
     outer, inner = math.prod(data.shape[: axes[0]]), math.prod(data.shape[axes[-1] + 1 :])
@@ -52,12 +52,12 @@ def three_parts(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
 
 
 def count_of(data: Any, axes: tuple[int, ...]) -> int:
-    """The number of elements for one result."""
+    """The number of elements that are reduced to one result."""
     return math.prod(data.shape[axis] for axis in axes)
 
 
 def some_elements(name: str, data: Any, axes: tuple[int, ...]) -> None:
-    """Raises if a result has no elements."""
+    """Raises an error if a result has no elements."""
     if not count_of(data, axes):
         raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {axes}")
 
@@ -95,7 +95,7 @@ def squared_distances(data: np.ndarray, axes: tuple[int, ...], mean: np.ndarray)
 
 
 def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Results in the requested type; integers are cut off, not rounded."""
+    """Results in the requested type; for integers the fraction is cut off, not rounded."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         values = np.trunc(values)
     return kernels.casting.as_type(np.asarray(values, order="C"), dtype)

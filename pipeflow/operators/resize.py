@@ -196,7 +196,7 @@ def resize_crop_mirror(image: Sample, /, *, args: Args, out: Out, layouts: Any) 
 
 
 def cropped_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
-    """A resize whose result is cropped and mirrored."""
+    """The axes of a resize whose result is cropped and mirrored."""
     axes = resize_axes(extents, letters, args)
     full = [axis.full for axis in axes]
     kept = crop_extents(letters, full, args)

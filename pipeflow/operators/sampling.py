@@ -1,8 +1,8 @@
 """The geometry that resize, crop, flip and random windows share: how pixels are sampled along the axes of an image.
 
-All end in one description per spatial axis (`Axis`): the extent of the input, the region of it that is used, the extent
-of the whole output and the window of it that is kept. The kernels know nothing else, so a crop after a resize, a mirror
-and a random window are different descriptions of the same work, and a chain of them is one description.
+Each operator is described by one `Axis` for each spatial axis: the extent of the input, the region of it that is used, the
+extent of the whole output and the window of it that is kept. The kernels need nothing else. So a crop after a resize, a mirror
+and a random window are different values of the same description, and a chain of them is one description.
 """
 
 import math
@@ -79,7 +79,7 @@ class Axis:
 
 
 def spatial_axes(layout: str) -> tuple[int, int]:
-    """First spatial axis and the number of them; H and W, with D a volume."""
+    """The number of the first spatial axis, and the number of spatial axes: H and W, and D for volumes."""
     axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
     return axes[0], len(axes)
 
@@ -160,7 +160,7 @@ def region(extents: Sequence[int], args: Any) -> list[tuple[float, float]]:
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
-    """A region with an extent: a line or a point becomes a thousandth of a pixel wide."""
+    """A region that is not empty: a line or a point is widened to a thousandth of a pixel."""
     if abs(high - low) >= LEAST:
         return low, high
     middle = (low + high) / 2
@@ -235,15 +235,15 @@ def resize_numbers(_calls: KernelCalls, args: Any, height: Any, width: Any) -> R
 
 
 def filter_numbers(args: Any) -> tuple[Any, ...]:
-    """The filters for axes that become smaller and larger, and whether the first one is widened."""
+    """The filter for axes that become smaller, the filter for axes that become larger, and True if the first is widened."""
     kinds = [int(args.interp_type if kind is None else kind) for kind in (args.min_filter, args.mag_filter)]
     return *kinds, bool(args.antialias)
 
 
 def clamped(low: float, high: float, extent: int) -> tuple[float, float]:
-    """A region that is not farther than `BEYOND` from the image: there, every pixel is that of its border.
+    """The region, limited to a distance of `BEYOND` from the image: outside the image, every pixel is that of the border.
 
-    A filter weighs all pixels of its window: a box of a billion pixels would take hours.
+    A filter adds up all pixels of its window, so a window of a billion pixels would take hours.
     """
     if min(low, high) >= -BEYOND and (extent is UNKNOWN or max(low, high) <= extent + BEYOND):
         return low, high
@@ -307,7 +307,7 @@ def resize_table(specs: Sequence[SpecColumn], args: Any) -> np.ndarray:
 def axes_table(
     specs: Sequence[SpecColumn], args: Any, extents: np.ndarray, low: np.ndarray, high: np.ndarray, full: np.ndarray
 ) -> np.ndarray:
-    """The rows of a resize of these regions to these extents."""
+    """The rows of a table for a resize of these regions to these extents."""
     shapes = specs[0].shapes
     first, count = spatial_axes(specs[0].layout)
     table = np.zeros(len(shapes), resizes(shapes.shape[1], count))
@@ -324,7 +324,7 @@ def axes_table(
 
 
 def windowed(axes: np.ndarray, low: np.ndarray, extents: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """The axes with windows and mirrors after them, as ``cropped`` and ``mirrored``."""
+    """The axes with windows and mirrors applied, as in ``cropped`` and ``mirrored``."""
     result = axes.copy()
     # In a mirrored axis the window is counted from the other end of the grid.
     result["first"] += np.where(axes["mirror"], axes["count"] - low - extents, low)
@@ -334,7 +334,7 @@ def windowed(axes: np.ndarray, low: np.ndarray, extents: np.ndarray, turned: np.
 
 
 def _wanted_columns(letters: str, args: Any) -> tuple[list[Any], str]:
-    """The requested extents along each axis, numbers or columns, as ``wanted_sizes``."""
+    """The requested extents along each axis, numbers or columns, as in ``wanted_sizes``."""
     way = asked_by(args)
     if way in ("resize_shorter", "resize_longer"):
         return [getattr(args, way)] * len(letters), "not_smaller" if way == "resize_shorter" else "not_larger"
@@ -351,7 +351,7 @@ def _limits(letters: str, args: Any) -> list[float]:
 
 
 def _regions(extents: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The used region of every axis, as ``region``."""
+    """The used region of every axis, as in ``region``."""
     require((args.roi_start is None) == (args.roi_end is None))
     if args.roi_start is None:
         return np.zeros(extents.shape), extents.astype(np.float64)
@@ -364,7 +364,7 @@ def _regions(extents: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _output_columns(used: np.ndarray, wanted: list[Any], mode: str, limits: list[float]) -> np.ndarray:
-    """The signed extents before rounding, as ``output_sizes``. The same axes must be given for all samples."""
+    """The signed extents before rounding, as in ``output_sizes``. The same axes must be given for all samples."""
     known = [axis for axis, size in enumerate(wanted) if np.any(size)]
     require(all(np.all(wanted[axis]) for axis in known))
     if not known:
@@ -434,12 +434,12 @@ def known_sizes(letters: str, args: Any) -> list[int] | None:
 
 
 def mirrored(axis: Axis, mirror: bool = True) -> Axis:
-    """The axis with a mirror at the end."""
+    """The axis with a mirror applied."""
     return replace(axis, mirror=not axis.mirror) if mirror else axis
 
 
 def cropped(axes: Sequence[Axis], args: Any) -> list[Axis] | None:
-    """The axes with a crop after them; None where its window leaves the image, which is the crop's own business."""
+    """The axes with a crop applied; None if its window leaves the image: then the crop itself must run."""
     if not (args.crop or args.crop_h or args.crop_w):
         return list(axes)
     extents = [axis.extent for axis in axes]

@@ -31,7 +31,7 @@ def random_mask_pixel(
 ) -> Sample:
     """Chooses an element of the mask at random and returns its position, an index for each axis.
 
-    If there is no foreground, it is chosen among all elements.
+    If there is no foreground, the element is chosen among all elements.
     """
     if not mask.size:
         raise ValueError(f"the mask has no elements: shape {mask.shape}")
@@ -64,7 +64,7 @@ FORMATS = ("anchor_shape", "start_end", "box")
 
 
 def drawn(weights: Any, number: float) -> int:
-    """Chooses one of several by their weights; -1 if all weights are 0."""
+    """The index of one of several things, chosen by their weights; -1 if all weights are 0."""
     sums = np.cumsum(np.asarray(weights, np.float64))
     if not len(sums) or not sums[-1] > 0:
         return -1
@@ -210,9 +210,10 @@ def select_masks(
         False, "the masks get the numbers 0, 1, ... in the order of the ids; False: they keep their numbers"
     ),
 ) -> tuple[Sample, Sample]:
-    """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
+    """Keeps the polygons of some masks, in the order of the given ids, with their vertices.
 
-    A polygon is a row of the number of its mask, its first vertex and the one after its last. A mask may have several.
+    A polygon is a row with the number of its mask, its first vertex and the end of its vertices. A mask may have several
+    polygons.
     """
     if mask_ids.ndim != 1:
         raise ValueError(f"mask_ids must be a list of numbers, got shape {mask_ids.shape}")
@@ -317,7 +318,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 def random_crop_generator(shape: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
     """Draws a window like random_resized_crop: its start and its extents, height before width.
 
-    The input is the extents of an image, beginning with height and width.
+    The input has the extents of an image; the first two are height and width.
     """
     if shape.ndim != 1 or len(shape) not in (2, 3):
         raise ValueError(f"the extents of an image are two or three numbers, got shape {shape.shape}")

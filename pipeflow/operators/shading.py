@@ -22,7 +22,7 @@ shading = partial(
 
 
 def height_and_width(image: np.ndarray) -> tuple[int, int]:
-    """The extents of an image or a frame, which must have pixels."""
+    """The extents of an image or a frame; an error if it has no pixels."""
     some_pixels(image.shape)
     return image.shape[0], image.shape[1]
 
@@ -73,7 +73,7 @@ def corner(
 ) -> Sample:
     """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
 
-    ``corner`` is the one that the light comes from.
+    ``corner`` is the corner that the light comes from.
     """
     del corner
     pattern = np.add.outer(*corner_light(*height_and_width(image), args))
@@ -104,9 +104,7 @@ def gaussian(
     sigma: Arg[float] = default(0.3, "width of the light: the deviation in shares of the extents"),
     out: Out,
 ) -> Sample:
-    """Multiplies the image by a factor that is ``1 + gain`` at one point and falls to 1 around it in the form of a
-    bell.
-    """
+    """Multiplies the image by a factor that is ``1 + gain`` at one point and decreases to 1 around it, like a bell."""
     del center, sigma
     pattern = np.multiply.outer(*gaussian_light(*height_and_width(image), args))
     return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
@@ -138,7 +136,7 @@ ROUGHNESS = parameters(
 
 
 def check_roughness(roughness: float) -> None:
-    """Raises for a strength that is not a share."""
+    """Raises an error for a strength that is not from 0 to 1."""
     if not 0 <= roughness <= 1:
         raise ValueError(f"roughness must be from 0 to 1, got {roughness}")
 
@@ -209,6 +207,6 @@ def plasma_shadow(
 
 
 def check_intensity(args: Any) -> None:
-    """Raises for a darkening that is not a share."""
+    """Raises an error for an intensity that is not from 0 to 1."""
     if not 0 <= args.intensity <= 1:
         raise ValueError(f"intensity must be from 0 to 1, got {args.intensity}")

@@ -49,7 +49,7 @@ def new_shape(
         wanted = list(shape)
     elif rel_shape is not None:
         sources = list(range(len(own))) if src_dims is None else list(src_dims)
-        if src_dims is None:  # an extent that follows from the others is relative to no axis
+        if src_dims is None:  # an extent of -1 is computed from the others and is relative to no axis
             sources += [-1] * sum(share < 0 for share in rel_shape[len(sources) :])
         if len(rel_shape) > len(sources) or (src_dims is not None and len(rel_shape) != len(sources)):
             raise RuntimeError(
@@ -86,7 +86,7 @@ def _reshaped_layout(spec: Spec, ndim: int, args: Any) -> Any:
 
 
 def check_one_shape(args: Any, inputs: int) -> None:
-    """Raises if the shape is given twice."""
+    """Raises an error if the shape is given twice."""
     ways = ["the second input"] * (inputs > 1)
     ways += [name for name in ("shape", "rel_shape") if getattr(args, name) is not None]
     if len(ways) > 1:
@@ -94,7 +94,7 @@ def check_one_shape(args: Any, inputs: int) -> None:
 
 
 def wanted_shape(shape_input: Any, args: Any) -> Any:
-    """The shape that the second input gives, else the argument."""
+    """The shape from the second input, or else from the argument."""
     return args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
 
 
@@ -257,7 +257,7 @@ def squeeze(
 
 
 def left_axes(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
-    """The remaining axes after others, of extent 1, are removed."""
+    """The axes that remain after axes of extent 1 are removed."""
     chosen = axes_of(layout, len(shape), axes, names)
     for axis in chosen:
         if shape[axis] is not UNKNOWN and shape[axis] != 1:
@@ -369,7 +369,7 @@ def joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence[
 
 
 def check_joint(inputs: Sequence[Any], place: int) -> None:
-    """Raises if inputs differ in other axes than the joined one."""
+    """Raises an error if inputs differ in another axis than the joined one."""
     first = inputs[0]
     for x in inputs[1:]:
         if x.dtype != first.dtype:
@@ -411,7 +411,7 @@ def stack(
 
 
 def check_equal(inputs: Sequence[Any]) -> None:
-    """Refuses inputs of different types or shapes."""
+    """Raises an error if inputs have different types or shapes."""
     if not inputs:
         raise ValueError("expects at least one input, but received 0")
     first = inputs[0]
@@ -485,7 +485,7 @@ def sequence_rearrange(
 
 
 def check_frames(shape: Sequence[int], new_order: Sequence[int]) -> None:
-    """Refuses data without frames, and frames that it does not have."""
+    """Raises an error for data without frames, and for frames that it does not have."""
     if len(shape) < 2:
         raise ValueError(f"Sequence elements must have at least 1 dim, got data of shape {tuple(shape)}")
     if not new_order:
@@ -513,7 +513,7 @@ def element_extract(
 
 
 def check_elements(shape: Sequence[int], element_map: Sequence[int]) -> None:
-    """Refuses elements that the sequence does not have."""
+    """Raises an error for elements that the sequence does not have."""
     if not shape:
         raise ValueError("a number is not a sequence")
     for index in element_map:
@@ -543,14 +543,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 def permute_batch(
     data: Sample, /, *, indices: Arg[Ints] = required("number of the input sample for each output sample")
 ) -> Sample:
-    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
+    """Returns as sample i the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
     many = [index for one in indices for index in (one if isinstance(one, tuple) else (one,))]
     check_permutation(many, len(data))
     return [data[index] for index in many]
 
 
 def check_permutation(indices: Sequence[int], size: int) -> None:
-    """Refuses samples that the batch does not have, and more or fewer of them."""
+    """Raises an error for samples that the batch does not have, and if the number of samples changes."""
     if len(indices) != size:
         raise RuntimeError(
             f"The number of sample indices {len(indices)} does not match the current batch size, which is {size}"

@@ -1,4 +1,4 @@
-"""Operators behind the syntax of DataNodes: constants, indexing, shape(), properties, merging of branches."""
+"""The operators that the syntax of DataNodes records: constants, indexing, shape(), properties, merging of branches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 @operator("_given", hidden=True, granularity="batch")
 def given(*, batch_of: Any) -> Sample:
     """The samples of a batch that exists already: a list of arrays that was passed to an operator in a debug run."""
-    raise NotImplementedError  # the batch hook is what runs
+    raise NotImplementedError  # the batch hook runs instead
 
 
 @given.batch
@@ -70,9 +70,9 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 @operator("_merge", role="merge", dtypes="any", hidden=True, elementwise=True)
 def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any) -> Sample:  # noqa: ARG001
-    """The sample of the branch that this sample took. ``variable`` and ``sides`` are for messages.
+    """The result of the branch that the sample took. ``variable`` and ``sides`` are for messages.
 
-    The executor reads the one side or the other without a copy; this body merges columns.
+    The executor reads one side or the other without a copy; this body is for columns.
     """
     return np.where(predicate, true_side, false_side)
 
@@ -84,7 +84,7 @@ def merge_late(
     """A merge in which a Python number takes the type of the other side, which is known only from the batch."""
     flags = [bool(flag) for flag in predicate]
     chosen = [first if flag else second for flag, first, second in zip(flags, true_side, false_side)]
-    is_weak = [weak[0] if flag else weak[1] for flag in flags]  # from a side that gives Python numbers
+    is_weak = [weak[0] if flag else weak[1] for flag in flags]  # True for a value from a side with Python numbers
     strong = next((value for value, number in zip(chosen, is_weak) if not number), None)
     results = []
     for value, number in zip(chosen, is_weak):
@@ -101,8 +101,8 @@ def merge_late(
 
 @operator("_predicate", hidden=True, granularity="batch")
 def predicate(data: Sample, /, *, what: str) -> Sample:
-    """Scalars as bool, for a whole batch."""
-    raise NotImplementedError  # the batch hook is what runs
+    """Converts scalars to bool, for a whole batch."""
+    raise NotImplementedError  # the batch hook runs instead
 
 
 @predicate.batch
@@ -116,8 +116,8 @@ def _(data: Any, *, args: Args, batch: BatchCall) -> Any:
 
 @operator("_operand", hidden=True, granularity="batch")
 def operand(data: Sample, /, *, operator: str, side: str, where: str) -> Sample:
-    """Scalar bools, for a whole batch."""
-    raise NotImplementedError  # the batch hook is what runs
+    """Checks that values are scalar bools, for a whole batch."""
+    raise NotImplementedError  # the batch hook runs instead
 
 
 @operand.batch
@@ -196,10 +196,10 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 @operator("_subscript", dtypes="any", hidden=True, gpu=True, dali_class="_TensorSubscript")
 def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
-    """``data[...]``: a view. ``plan`` has an entry per written index.
+    """``data[...]``: returns a view. ``plan`` has an entry for each index between the brackets:
 
-    ("at", i), ("range", lo, hi, step), ("new", name) or ("all",); a bound that is a DataNode is written as ("node", k) and
-    stands for further input number k.
+    ("at", i), ("range", lo, hi, step), ("new", name) or ("all",); a bound that is a DataNode is written as ("node", k):
+    additional input number k.
     """
     return data[(*index_of(data.shape, plan, indices), ...)]
 

@@ -47,7 +47,7 @@ class WithTensors:
 
 
 class WithHistory(WithTensors):
-    """The same, and the arrays keep the tensors with their history of gradients."""
+    """Like WithTensors, but the arrays keep the tensors with their history of gradients."""
 
     def __call__(self, *arrays: Any) -> Any:
         tensors = framework(self.framework_name)
@@ -60,7 +60,7 @@ class WithHistory(WithTensors):
 def call_with_history(
     function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, whole: bool = False
 ) -> list[list[np.ndarray]]:
-    """Calls a differentiable function for every sample, or once for the batch; nothing it returns is copied."""
+    """Calls a differentiable function for every sample, or once for the batch; its results are not copied."""
     called = WithHistory(function, "torch")
     if whole:
         columns = _whole_with_history(called, results, inputs, batch)
@@ -112,7 +112,7 @@ def _check_history(function: Callable[..., Any], columns: Sequence[Sequence[np.n
 
 
 def check_differentiable(args: Args, framework_name: str = "torch") -> None:
-    """Raises if the framework cannot keep a history of gradients."""
+    """Raises an error if the framework cannot keep a history of gradients."""
     if not args.differentiable:
         return
     if framework_name != "torch":
@@ -128,7 +128,7 @@ def check_differentiable(args: Args, framework_name: str = "torch") -> None:
 
 
 class WithStacks(WithTensors):
-    """The same for functions that get a whole batch as one tensor whose first axis is the samples."""
+    """Like WithTensors, for functions that get a whole batch as one tensor whose first axis is the samples."""
 
     def stacked(self, samples: Any, position: int, batch: BatchCall) -> np.ndarray:
         """An input as one array, copied if it is a list."""
@@ -176,7 +176,7 @@ def each(value: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> None:
-    """The common part of the operators of this file; ``adapted(function, whole)`` takes arrays."""
+    """Declares an operator of this file; ``adapted(function, whole)`` returns a function that takes arrays."""
 
     def batch_body(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
         results = Results(args.function, args.num_outputs)
@@ -236,9 +236,9 @@ def dl_tensor_python_function(
     args: Args,
     function: Callable[..., Any] = required("function to call with a list of DLPack capsules for each input"),
 ) -> Sample:
-    """Calls a function with lists of DLPack capsules, one a sample; with ``batch_processing=False`` for each sample with one.
+    """Calls a function with lists of DLPack capsules, one for each sample; with ``batch_processing=False``, once for each sample.
 
-    The function returns capsules or objects that offer DLPack. ``synchronize_stream`` lets the work on a GPU finish before
+    The function returns capsules or objects with DLPack. ``synchronize_stream`` lets the work on a GPU finish before
     the call; on the CPU there is nothing to wait for. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
     return call_sample(WithCapsules(function), Results(function, args.num_outputs), inputs, {})
@@ -260,9 +260,9 @@ def torch_python_function(
 ) -> Sample:
     """Calls a function with torch tensors, for each sample or (``batch_processing``) with lists of them for the batch.
 
-    The function returns tensors (a tuple of ``num_outputs`` of them); for a batch a list of tensors, or one tensor whose
-    first axis is the samples. ``parallel`` and ``timeout`` are those of ``fn.python_function``. With ``differentiable=True``
-    the results keep their gradients' history up to the training loop, as those of ``fn.py_function`` do.
+    The function returns tensors (a tuple of ``num_outputs`` of them); for a batch a list of tensors, or one tensor whose first
+    axis is the samples. ``parallel`` and ``timeout`` are those of ``fn.python_function``. With ``differentiable=True`` the
+    results keep their history of gradients up to the training loop, as in ``fn.py_function``.
     """
     return call_sample(WithTensors(function, "torch"), Results(function, args.num_outputs), inputs, {})
 

@@ -1,6 +1,6 @@
 """Resizing along any axes of any data: tensor_resize.
 
-A resize is one description per axis (`sampling.Axis`); neighbouring axes are resampled together, the others one by one.
+A resize is described by a `sampling.Axis` for each axis. Neighbouring axes are resampled together, the others one by one.
 """
 
 import math
@@ -98,7 +98,7 @@ class AxisPass(NamedTuple):
 
 
 def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: int) -> list[AxisPass]:
-    """The axes that change, up to so many neighbours at a time."""
+    """The passes over the axes that change; a pass has at most ``together`` neighbouring axes."""
     left = [(axis, one) for axis, one in chosen if (one.low, one.high, one.full) != (0, one.size, one.size)]
     now, found = list(shape), []
     while left:
@@ -149,7 +149,7 @@ def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sam
 
 
 def resample(source: np.ndarray, tables: list[Any], args: Any, out: np.ndarray) -> None:
-    """One or two axes after the first one. A single axis gets a neighbour that does not change."""
+    """Resamples one or two axes after the first one. A single axis gets a neighbour that does not change."""
     if len(tables) == 2:
         kernels.resample.resample_any(source, 1, tables, out)
         return

@@ -47,7 +47,7 @@ class OutputTypes(Outputs):
     @classmethod
     def of(cls, value: Any) -> "OutputTypes":
         """The types as a declaration of the results."""
-        if isinstance(value, Outputs):  # of a saved graph
+        if isinstance(value, Outputs):  # from a saved graph
             return cls(value.specs, value.names)
         several = isinstance(value, (list, tuple))
         plain = [_plain_type(item) for item in value] if several else [_plain_type(value)]
@@ -82,7 +82,7 @@ def entry(value: Any) -> Any:
         value = np.asarray(value).astype(object)
     if not isinstance(value, (np.ndarray, np.generic)) or types.constant_node.get() is None:
         return value
-    return types.ArrayConstant(np.array(value), "", "cpu")  # which keeps its type
+    return types.ArrayConstant(np.array(value), "", "cpu")  # an ArrayConstant keeps its type
 
 
 def _holds(value: Any, kinds: Any) -> bool:
@@ -91,7 +91,7 @@ def _holds(value: Any, kinds: Any) -> bool:
 
 
 def _table(value: Any) -> np.ndarray:
-    """Text or a nested list as one array: numbers typed as elsewhere, arrays stacked, text as objects."""
+    """Text or a nested list as one array: numbers get their usual types, arrays are stacked, text becomes objects."""
     if _holds(value, (str, bytes)):
         return np.array(value, object)
     if _holds(value, (np.ndarray, np.generic)):
@@ -110,7 +110,7 @@ def _declare(op: OpDef) -> None:
 
 
 def _stateful(args: Args) -> Traits:
-    # a pure function is called in any order, and does not wait for another
+    # a pure function may be called in any order, and does not wait for another one
     if not args.stateful and args.parallel == "serial":
         return replace(call_traits("threads", pure=True), meets=False)
     return call_traits(args.parallel, pure=not args.stateful)
@@ -143,8 +143,8 @@ def numpy_function(
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
     ``inp`` is a list of nodes or constants, ``Tout`` one type or a list of types, [] for none. With ``stateful=False`` the
-    result depends only on the inputs: equal calls run once, unused calls do not run, and calls may run at once. Python
-    numbers are converted to the type ``Tout``; arrays must have it. ``parallel`` and ``timeout`` are those of
+    result depends only on the inputs: equal calls run once, unused calls do not run, and several calls may run at the same time.
+    Python numbers are converted to the type ``Tout``; arrays must have this type. ``parallel`` and ``timeout`` are those of
     ``fn.python_function``.
     """
     return call_sample(func, _results(func, args.Tout), inp, {})
@@ -197,7 +197,7 @@ def py_function(
     ``timeout`` are those of ``fn.python_function``. With data on the GPU the tensors are there too;
     ``framework="numpy"`` gives arrays of CuPy.
 
-    With ``differentiable=True`` the results keep their gradients' history up to the training loop, so that
+    With ``differentiable=True`` the results keep their history of gradients up to the training loop, so that
     ``loss.backward()`` reaches parameters that the function uses. The pipeline then makes one batch at a time, in the loop's own
     thread, and only functions that are differentiable themselves may read the results.
     """

@@ -16,7 +16,7 @@ ANY_LAYOUT = "HWC HW CHW FHWC FHW FCHW"
 
 @operator("invert", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True)
 def invert(image: Sample, /, *, out: Out) -> Sample:
-    """Replaces every value by 255 minus it."""
+    """Replaces every value x by 255 - x."""
     np.invert(image, out=out)
     return out
 

@@ -36,7 +36,7 @@ FLOAT = np.dtype(np.float32)
 
 
 def homogeneous(matrix: np.ndarray) -> np.ndarray:
-    """The matrix with its last row."""
+    """The matrix with the last row (0, ..., 0, 1)."""
     if matrix.ndim != 2 or matrix.shape[1] != matrix.shape[0] + 1:
         raise ValueError(f"an affine matrix has shape (n, n + 1), got {matrix.shape}")
     return np.vstack([matrix.astype(np.float64), np.eye(matrix.shape[1])[-1]])
@@ -62,14 +62,14 @@ def combined(
 
 
 def spread(values: Sequence[float], ndim: int, name: str) -> np.ndarray:
-    """One number a dimension."""
+    """A number for each dimension."""
     if len(values) not in (1, ndim):
         raise ValueError(f"{name} has {len(values)} values for {ndim} dimensions")
     return np.array(list(values) * (ndim if len(values) == 1 else 1), np.float64)
 
 
 def known_ndim(specs: tuple[Spec, ...], ndim: Any) -> Spec:
-    """The Spec of a matrix; an input determines it."""
+    """The Spec of a matrix: that of the input if there is one, else for this number of dimensions."""
     if specs and specs[0].shape is not UNKNOWN:
         return Spec(specs[0].shape, FLOAT, "**")
     return Spec((ndim, ndim + 1), FLOAT, "**")
@@ -268,7 +268,7 @@ def coord_transform(
 ) -> Sample:
     """Applies a matrix and a translation to points: the last axis holds the coordinates.
 
-    ``MT`` is both in one, the translation in the last column; a single number stands for a uniform scale or offset.
+    ``MT`` has both, the translation in its last column. A single number is the same scale or offset for all coordinates.
     """
     size = points.shape[-1] if points.ndim else 1
     linear, offset = linear_and_offset(M, T, MT, size)

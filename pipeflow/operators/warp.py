@@ -35,7 +35,7 @@ def canvas(extents: Sequence[int], angle: float) -> list[int]:
     Even extents stay even and odd ones odd, so that the centre does not move.
     """
     height, width = extents
-    radians = float(np.float32(angle) * np.float32(math.pi / 180))  # at 45 degrees float32 decides, as in DALI
+    radians = float(np.float32(angle) * np.float32(math.pi / 180))  # float32 as in DALI: it decides at 45 degrees
     cos, sin = abs(math.cos(radians)), abs(math.sin(radians))
     wide, tall = math.ceil(cos * width + sin * height - 0.01), math.ceil(cos * height + sin * width - 0.01)
     parity = (height, width) if sin <= cos else (width, height)
@@ -74,7 +74,7 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
 
 @lru_cache(maxsize=64)
 def border(fill_value: float | None, dtype: np.dtype) -> float | None:
-    """The value outside the image, as a pixel of the image."""
+    """The value outside the image, in the type of the image."""
     if fill_value is None or dtype.kind not in "iu":
         return fill_value
     return float(kernels.casting.as_type(np.array([fill_value]), dtype)[0])
@@ -145,7 +145,7 @@ def rotated_extents(extents: Sequence[int], angle: float, axis: Any, size: Any, 
     turn = np.abs(turned(axis, angle))
     exact = turn @ np.array(extents[::-1], float)
     grown = [math.ceil(extent - 0.01) for extent in exact]
-    # each new axis takes the parity of the old one that it mostly is
+    # a new axis is odd or even like the old axis that is nearest to its direction
     parity = [extents[::-1][int(np.argmax(row))] for row in turn]
     return [extent + (extent - odd) % 2 for extent, odd in zip(grown, parity, strict=True)][::-1]
 
@@ -222,7 +222,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 def check_interpolation(args: Any) -> None:
-    """Raises for other interpolations than the two of warps."""
+    """Raises an error unless the interpolation is one of the two of warps."""
     if args.interp_type not in (INTERP_NN, INTERP_LINEAR):
         raise ValueError(f"interp_type must be INTERP_NN or INTERP_LINEAR, got {args.interp_type!r}")
 

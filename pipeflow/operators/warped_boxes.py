@@ -1,6 +1,5 @@
-"""Boxes and points through the matrix of a warp: bbox_rotate, bbox_warp, coord_warp.
-
-Boxes and points that leave the image are dropped together with their labels.
+"""Moves boxes and points by the matrix of a warp: bbox_rotate, bbox_warp, coord_warp. Boxes and points that leave the image are
+dropped together with their labels.
 """
 
 import math
@@ -32,7 +31,7 @@ shows how they move with it.
 """
 
 
-# Boxes and points through the matrix of a warp
+# Boxes and points moved by the matrix of a warp
 
 
 CORNERS, EXTENTS = "xyXY", "xyWH"
@@ -61,7 +60,7 @@ def as_corners(boxes: np.ndarray, layout: str) -> np.ndarray:
 def clipped(
     corners: np.ndarray, extents: Sequence[float], layout: str, threshold: float, dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes limited to an image of these (height, width), and a mask of those that keep enough of their area."""
+    """Boxes limited to an image of this (height, width), and a mask of the boxes that keep enough of their area."""
     wide = np.array([extents[1], extents[0]] * 2, np.float64)
     inside = np.clip(corners, 0, wide)
     whole = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
@@ -75,7 +74,7 @@ def clipped(
 
 
 def check_boxes(args: Any) -> None:
-    """The arguments that bbox_rotate and bbox_warp share."""
+    """Checks the arguments that bbox_rotate and bbox_warp share."""
     if args.bbox_layout not in (CORNERS, EXTENTS):
         raise ValueError(f"bbox_layout must be {CORNERS!r} or {EXTENTS!r}, got {args.bbox_layout!r}")
     if "H" not in args.shape_layout or "W" not in args.shape_layout:
@@ -156,7 +155,7 @@ def _(args: Any) -> None:
 
 
 def projective(matrix: Sequence[float], inverse_map: bool) -> np.ndarray:
-    """The 3 x 3 matrix from input to output coordinates, of a warp's matrix of six or nine numbers."""
+    """The 3 x 3 matrix from input to output coordinates, from a warp's matrix of six or nine numbers."""
     values = np.asarray(matrix, np.float64).ravel()
     if values.size == 9:
         full = values.reshape(3, 3)
@@ -171,7 +170,7 @@ def projective(matrix: Sequence[float], inverse_map: bool) -> np.ndarray:
 
 
 def through(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Points (n, 2) through a projective matrix."""
+    """Points (n, 2) after a projective matrix."""
     moved = points @ matrix[:, :2].T + matrix[:, 2]
     return moved[:, :2] / moved[:, 2:]
 

@@ -53,7 +53,7 @@ class Strokes(NamedTuple):
     length: int
     width: int
     lean: float  # pixels to the right for each row
-    color: np.ndarray  # of each channel
+    color: np.ndarray  # the colour, one number for each channel
 
 
 def strokes_of(shape: tuple[int, ...], dtype: np.dtype, args: Any) -> Strokes:
@@ -105,7 +105,7 @@ def snow(
 
 
 def snow_lightness(args: Any) -> np.ndarray:
-    """The new lightness for each sum of a pixel's extremes."""
+    """The new lightness for each sum of the largest and the smallest value of a pixel."""
     if not 0 <= args.point <= 1:
         raise ValueError(f"point must be from 0 to 1, got {args.point}")
     if not args.brightness >= 0:
@@ -143,7 +143,7 @@ def fog(
 
 
 def check_fog(args: Any) -> None:
-    """Raises for shares that are none."""
+    """Raises an error for shares that are not from 0 to 1."""
     for name in ("density", "variation"):
         value = getattr(args, name)
         if not 0 <= value <= 1:

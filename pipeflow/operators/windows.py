@@ -133,7 +133,7 @@ def _crop_extents(
         if len(values) > 3:
             raise ValueError(f"crop has {len(values)} values, and there are at most depth, height and width")
         named = dict(zip("DHW"[3 - len(values) :], values, strict=True))
-    whole = {letter: int(size or 0) for letter, size in named.items()}  # part of a pixel is cut off
+    whole = {letter: int(size or 0) for letter, size in named.items()}  # fractions of a pixel are cut off
     return tuple([size if (size := whole.get(letter, 0)) > 0 else extent for letter, extent in zip(letters, extents)])
 
 
@@ -161,7 +161,7 @@ def random_window(
 ) -> tuple[int, int, int, int]:
     """A random window (top, left, height, width) by its share of the area and its aspect ratio (width / height).
 
-    After `attempts` windows that do not fit, the largest centred one with an allowed ratio is taken.
+    After `attempts` windows that do not fit, the largest centred window with an allowed ratio is taken.
     """
     if not height * width:
         raise ValueError(f"the image has no pixels: {height} x {width}")
@@ -208,7 +208,7 @@ def random_windows(
         units = seeds.units_of(bits[:, :, :2])
         target = height * width * (area[0] + (area[1] - area[0]) * units[:, :, 0])
         powers = low + (high - low) * units[:, :, 1]
-        # NumPy's exponential may differ from that of the body in the last bit
+        # math and not NumPy, as in the body: NumPy's exponential may differ in the last bit
         aspect = np.array([math.exp(power) for power in powers.ravel().tolist()]).reshape(powers.shape)
         wide, tall = np.floor(np.sqrt(target * aspect) + 0.5), np.floor(np.sqrt(target / aspect) + 0.5)
         fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
@@ -252,7 +252,7 @@ def place_windows(letters: str, extents: np.ndarray, sizes: np.ndarray, args: An
 
 
 def cuts_of(shapes: np.ndarray, axes: Sequence[int], anchors: np.ndarray, sizes: np.ndarray, policy: str) -> np.ndarray:
-    """The windows of ``place_cut`` for each sample; NoTable if one leaves the data and the policy forbids that."""
+    """The windows of ``place_cut`` for each sample; NoTable if one leaves the data and the policy forbids this."""
     table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
     table["shape"] = table["extents"] = shapes
     low, extents, place, target = (table[name] for name in ("low", "extents", "place", "shape"))
@@ -305,7 +305,7 @@ class Cut(NamedTuple):
 def place_cut(
     shape: Sequence[int], axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int], policy: str
 ) -> Cut:
-    """A window of data of this shape; RuntimeError where it is outside and the policy forbids that."""
+    """A window of data of this shape; RuntimeError if it leaves the data and the policy forbids this."""
     low, extents, place, target = [0] * len(shape), list(shape), [0] * len(shape), list(shape)
     outside = False
     for axis, anchor, size in zip(axes, anchors, sizes, strict=True):
@@ -333,7 +333,7 @@ def _fill(values: tuple[float, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def fill_table(values: Sequence[float], dtype: np.dtype, shape: Sequence[int], channel: int) -> np.ndarray:
-    """The fill values in the data's type: one, or one a channel."""
+    """The fill values in the data's type: one, or one for each channel."""
     table = _fill(tuple(values), dtype)
     if table.size > 1 and (channel < 0 or table.size != shape[channel]):
         count = shape[channel] if channel >= 0 else "no"
@@ -353,7 +353,7 @@ def cut(
 ) -> np.ndarray:
     """A window of the data: a view if it is inside, else an error, a padded copy or the part that is inside.
 
-    With a type the result is converted to it, and the fill values to this type only.
+    If a type is given, the result is converted to it; the fill values are then converted only to this type.
     """
     window = _place_cut(data.shape, tuple(axes), tuple(anchors), tuple(sizes), policy)
     part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]
@@ -368,7 +368,7 @@ def cut(
         if byte is not None:
             return kernels.moving.framed(data, window.low, window.extents, window.offset, byte, out)
     inside = tuple([np.s_[begin : begin + size] for begin, size in zip(window.offset, window.extents)])
-    if values.size > 1 or not part.size:  # what is after the end of the data has no part in it
+    if values.size > 1 or not part.size:  # if no part is inside, `inside` has no meaning
         out[...] = values.reshape([-1 if axis == channel and values.size > 1 else 1 for axis in range(data.ndim)])
     else:
         fill_around(out, inside, values[0])
@@ -381,8 +381,8 @@ _place_cut = lru_cache(maxsize=1024)(place_cut)
 
 
 def byte_around(values: np.ndarray, shape: Sequence[int], extents: Sequence[int]) -> int | None:
-    """The byte that fills everything outside of a part of images of this shape; None if it is not one, or not around
-    the first two axes only.
+    """The byte that fills everything outside a part of an image of this shape; None if the values are not one byte, or if the
+    part is smaller along other axes than the first two.
     """
     if values.size != 1 or len(shape) < 2 or list(extents[2:]) != list(shape[2:]):
         return None
@@ -391,7 +391,7 @@ def byte_around(values: np.ndarray, shape: Sequence[int], extents: Sequence[int]
 
 
 def fill_around(out: np.ndarray, inside: tuple[Any, ...], value: Any) -> None:
-    """Fills what is outside of a window."""
+    """Fills everything outside a window."""
     for axis, window in enumerate(inside):
         if window.start > 0:
             out[(*inside[:axis], np.s_[: window.start])] = value

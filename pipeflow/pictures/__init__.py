@@ -31,12 +31,12 @@ def show(
 ) -> Picture:
     """The first ``n`` samples of a batch, of the outputs of a pipeline, or of arrays, as one picture.
 
-    How a sample is drawn is found from its layout, type and values, and written above the picture: images in any layout and
-    range, sequences and volumes as strips, sound as waveform and spectrogram, text, and a few numbers as numbers.
-    ``labels``, ``boxes``, ``masks`` and ``keypoints`` are drawn onto the images: each a batch, a sequence with an entry for
-    each sample, or the number (in a dict: the name) of one of several outputs. ``names`` are the names of the classes of
-    labels that are numbers. Boxes are ``ltrb`` or ``xywh``; boxes and points are in pixels, or fractions of the image
-    if none is above 1. ``path`` saves the picture as well.
+    The layout, the type and the values of a sample decide how it is drawn, and the decision is written above the picture: images
+    in any layout and range, sequences and volumes as strips, sound as waveform and spectrogram, text, and a few numbers as
+    numbers. ``labels``, ``boxes``, ``masks`` and ``keypoints`` are drawn onto the images: each a batch, a sequence with an entry
+    for each sample, or the number (in a dict: the name) of one of several outputs. ``names`` are the names of the classes of
+    labels that are numbers. Boxes are ``ltrb`` or ``xywh``; boxes and points are in pixels, or fractions of the image if none is
+    above 1. With ``path`` the picture is also saved.
     """
     how = {"labels": labels, "boxes": boxes, "masks": masks, "keypoints": keypoints, "names": names}
     how |= {"box_format": box_format, "layout": layout, "columns": columns, "title": title}

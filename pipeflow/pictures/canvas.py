@@ -1,4 +1,4 @@
-"""The sheet on which pictures are put together: pixels, lines, marks and text; only this module draws with Pillow."""
+"""The sheet on which pictures, lines, marks and text are drawn. Only this module draws with Pillow."""
 
 import io
 from functools import cache
@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipeflow.pictures.colors import INK, PAPER, Color
 
 TEXT = 13  # height of the usual letters
-SMOOTH = 96  # pictures with at least this many pixels in both directions are made larger with smoothing
+SMOOTH = 96  # pictures with at least this number of pixels in both directions are enlarged with smoothing
 
 
 @cache
@@ -19,7 +19,7 @@ def _font(size: int) -> Any:
 
 
 class Canvas:
-    """A sheet of pixels, drawn on from the top left corner."""
+    """A sheet of pixels; positions count from the top left corner."""
 
     def __init__(self, width: int, height: int, color: Color = PAPER) -> None:
         self._image = Image.new("RGB", (width, height), color)
@@ -38,11 +38,11 @@ class Canvas:
         self._image.paste(Image.fromarray(np.ascontiguousarray(pixels)), (x, y))
 
     def text(self, x: float, y: float, text: str, color: Color = INK, size: int = TEXT) -> None:
-        """Writes one line of text below and to the right of a point."""
+        """Writes one line of text; the point is its top left corner."""
         self._draw.text((x, y), readable(text), fill=color, font=_font(size))
 
     def box(self, left: float, top: float, right: float, bottom: float, color: Color, width: int = 0) -> None:
-        """A rectangle: its outline, or filled if the line has no width."""
+        """Draws a rectangle: its outline, or filled if the line has no width."""
         if right < left or bottom < top:
             return
         if width:
@@ -51,11 +51,11 @@ class Canvas:
             self._draw.rectangle((left, top, right, bottom), fill=color)
 
     def line(self, points: "list[tuple[float, float]]", color: Color, width: int = 1) -> None:
-        """A line through points."""
+        """Draws a line through points."""
         self._draw.line(points, fill=color, width=width)
 
     def dot(self, x: float, y: float, radius: float, color: Color, edge: Color) -> None:
-        """A round mark with an edge."""
+        """Draws a round mark with an edge."""
         self._draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color, outline=edge)
 
     def pixels(self) -> np.ndarray:
@@ -75,12 +75,12 @@ def width_of(text: str, size: int = TEXT) -> float:
 
 
 def readable(text: str) -> str:
-    """The text with a sign in place of characters that cannot be drawn on one line."""
+    """The text, with a replacement sign for each character that cannot be drawn on one line."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def shortened(text: str, room: float, size: int = TEXT, keep_end: bool = False) -> str:
-    """The text cut to a width; ``keep_end`` is for names of files, whose end says more than their beginning."""
+    """The text cut to a width. ``keep_end`` is for names of files: their end is more useful than their beginning."""
     if width_of(text, size) <= room:
         return text
     while text and width_of(f"{text}...", size) > room:
@@ -89,7 +89,7 @@ def shortened(text: str, room: float, size: int = TEXT, keep_end: bool = False) 
 
 
 def wrapped(text: str, room: float, lines: int, size: int = TEXT) -> list[str]:
-    """The text as lines of a width, broken between words where that is possible."""
+    """The text as lines of a width, broken between words if possible."""
     found: list[str] = []
     for paragraph in text.splitlines() or [""]:
         line = ""
@@ -114,7 +114,7 @@ def wrapped(text: str, room: float, lines: int, size: int = TEXT) -> list[str]:
 
 
 def resized(pixels: np.ndarray, room: tuple[int, int]) -> np.ndarray:
-    """The picture, as large as fits; one with few pixels is enlarged by a whole factor, so that each pixel is seen."""
+    """The picture, as large as fits. A picture with few pixels is enlarged by a whole factor, so that each pixel is visible."""
     height, width = pixels.shape[:2]
     scale = min(room[0] / width, room[1] / height)
     if scale >= 1 and (min(height, width) < SMOOTH or int(scale) == scale):

@@ -8,7 +8,7 @@ INK: Color = (34, 38, 44)
 FAINT: Color = (110, 117, 127)
 PAPER: Color = (255, 255, 255)
 SHADE: Color = (240, 242, 245)
-WRONG: Color = (204, 121, 167)  # of values that are no numbers
+WRONG: Color = (204, 121, 167)  # for values that are NaN or infinite
 
 PALETTE: tuple[Color, ...] = (
     (230, 159, 0),
@@ -21,7 +21,7 @@ PALETTE: tuple[Color, ...] = (
     (153, 153, 153),
 )
 
-# Points of a scale whose lightness always rises.
+# Points of a colour scale with rising lightness.
 _CORNERS = np.array(
     [[0, 32, 81], [40, 62, 107], [87, 93, 109], [124, 123, 120], [166, 157, 117], [212, 193, 100], [253, 234, 69]],
     float,
@@ -44,6 +44,6 @@ def class_table(size: int) -> np.ndarray:
 
 
 def ink_on(color: Color) -> Color:
-    """Black or white: the one that is easier to read on a colour."""
+    """The colour of text on a colour: black or white, whichever is easier to read."""
     red, green, blue = color
     return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else PAPER

@@ -1,7 +1,7 @@
 """A graph as SVG, drawn without another program: nodes in levels from top to bottom, in an order with few crossings.
 
-Every node is one level below the lowest node that it reads. An edge that crosses a level goes around the nodes of this
-level: it has a place of its own there.
+Every node is one level below the lowest node that it reads. An edge that crosses a level has its own place there, so it goes
+around the nodes of this level.
 """
 
 import itertools
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from html import escape
 
 LETTER = 7.0  # width of a letter of the title
-SMALL = 5.8  # of the line below
+SMALL = 5.8  # width of a letter of the line below
 HEIGHT = 40
-DOWN, BESIDE = 34, 18  # between levels, and between nodes of a level
+DOWN, BESIDE = 34, 18  # space between levels, and between nodes of a level
 SWEEPS = 6
 FILL = {
     "source": "#cfe8f6",
@@ -44,7 +44,7 @@ class Drawn:
 
 
 def svg(nodes: Sequence[Drawn]) -> str:
-    """The drawing; a node reads nodes that come before it."""
+    """The drawing as SVG. In ``nodes``, each node comes after the nodes that it reads."""
     drawn = list(nodes)
     for node in drawn:
         node.level = max((drawn[other].level + 1 for other in node.reads), default=0)
@@ -98,7 +98,7 @@ def _routes(drawn: list[Drawn]) -> list[list[int]]:
 
 
 def _ordered(drawn: list[Drawn]) -> list[list[int]]:
-    """The nodes of each level, each near the middle of those it is joined to."""
+    """The nodes of each level, ordered so that each is near the middle of the nodes that it is joined to."""
     levels: list[list[int]] = [[] for _ in range(max((node.level for node in drawn), default=-1) + 1)]
     for number, node in enumerate(drawn):
         levels[node.level].append(number)
@@ -116,7 +116,9 @@ def _ordered(drawn: list[Drawn]) -> list[list[int]]:
 
 
 def _place(drawn: list[Drawn], levels: list[list[int]]) -> None:
-    """Gives every node its middle: first side by side, then in several rounds nearer to the nodes it is joined to."""
+    """Sets the position of the middle of every node: first side by side, then in several rounds nearer to the nodes that it is
+    joined to.
+    """
     for level in levels:
         x = 0.0
         for number in level:

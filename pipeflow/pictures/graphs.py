@@ -1,11 +1,11 @@
-"""The recorded graph of a pipeline as something to draw: SVG, Mermaid's language, or text."""
+"""The recorded graph of a pipeline as SVG, in Mermaid's language, or as text."""
 
 import re
 from typing import Any
 
 from pipeflow.pictures.graph_drawing import Drawn, svg
 
-WHOLE = re.compile(r"(?<=\d)\.0(?!\d)")  # the end of whole numbers, which is not written
+WHOLE = re.compile(r"(?<=\d)\.0(?!\d)")  # ".0" of whole numbers, which is left out
 PYTHON = ("function", "source")  # constants that hold the user's code
 
 

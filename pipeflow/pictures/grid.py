@@ -15,14 +15,14 @@ from pipeflow.pictures.looks import Look, is_scalar, look_at
 from pipeflow.pictures.outputs import Output, entries, outputs_of
 from pipeflow.pictures.picture import Picture
 
-WIDTH = 1000  # of the whole picture, about
+WIDTH = 1000  # approximate width of the whole picture
 MARGIN = 16
-GAP = 12  # between samples
-INNER = 3  # between the outputs of one sample
+GAP = 12  # space between samples
+INNER = 3  # space between the outputs of one sample
 LINE = 17
-LARGEST, SMALLEST = 420, 72  # of a sample's place
-SIDES = 4  # outputs side by side, at most
-RATIO = 1.5  # of the width of a picture to its height
+LARGEST, SMALLEST = 420, 72  # limits of the width of a sample's place
+SIDES = 4  # the most outputs side by side
+RATIO = 1.5  # width of the whole picture divided by its height
 
 
 @dataclass
@@ -100,7 +100,7 @@ def _form(
 ) -> tuple[int, tuple[int, int]]:
     """The number of columns, and (width, height) of the place of a sample."""
     shapes = [[tiles.shape_of(look, sample) for sample in output.samples[:count]] for output, look in shown]
-    # The outputs of a sample get equal room side by side: the widest one decides, and the median over all samples.
+    # The outputs of a sample get equal room side by side. Its ratio is that of the widest output: the median over all samples.
     ratio = float(np.median([max(w / h for w, h in sample) * len(shapes) for sample in zip(*shapes)]))
     if columns is None:
         choices = range(1, count + 1)
@@ -196,7 +196,7 @@ def _sheet(cells: list[Cell], columns: int, heads: list[str]) -> Picture:
 def _put(sheet: Canvas, cell: Cell, x: int, y: int, width: int) -> None:
     at = x
     for picture in cell.pictures:
-        if picture.min() > 235:  # the edge of a white picture would not be seen
+        if picture.min() > 235:  # else the edge of a white picture would not be visible
             sheet.box(at - 1, y - 1, at + picture.shape[1], y + picture.shape[0], SHADE)
         sheet.put(picture, at, y)
         at += picture.shape[1] + INNER

@@ -1,6 +1,6 @@
 """How an output is shown (pictures, strips, sound, spectrograms, text, files or numbers), and its range of brightness.
 
-The layout decides if there is one; otherwise the number of axes, their extents and the type decide.
+If there is a layout, it decides; if not, the number of axes, their extents and the type decide.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import numpy as np
 Kind = Literal["picture", "strip", "sound", "spectrum", "text", "file", "numbers"]
 
 CHANNELS = (1, 3, 4)
-SMALLEST = 8  # an array without a layout is a picture if both its sides are at least this long
-SOUND = 400  # a row of floats without a layout is sound if it is at least this long
+SMALLEST = 8  # an array without a layout is a picture if both sides have at least this length
+SOUND = 400  # a row of floats without a layout is sound if it has at least this length
 CLASSES = 32  # whole numbers below this are numbers of classes rather than grey values
 FILES = {
     b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"GIF8": "GIF", b"II*\0": "TIFF", b"MM\0*": "TIFF", b"RIFF": "RIFF",
@@ -23,18 +23,18 @@ FILES = {
 
 @dataclass(frozen=True)
 class Look:
-    """How the samples of one output are drawn, and the words that say it."""
+    """How the samples of one output are drawn, and the words that describe it."""
 
     kind: Kind
-    layout: str = ""  # found or given
+    layout: str = ""  # given, or found from the values
     low: float = 0.0  # drawn black
     high: float = 255.0  # drawn white
     classes: bool = False  # the values are class numbers, and each class has a colour
-    words: str = ""  # about the values
+    words: str = ""  # description of the values
 
 
 def look_at(samples: Sequence[np.ndarray], layout: str) -> Look:
-    """How these samples, all of one output, are drawn."""
+    """The Look of these samples, which are all of one output."""
     if not samples:
         return Look("numbers")
     kind, layout = _kind(samples[0], layout)
@@ -101,7 +101,7 @@ def image_layout(sample: np.ndarray) -> str:
 
 
 def extremes(samples: Sequence[np.ndarray]) -> tuple[float, float, int]:
-    """The smallest and the largest finite value, and how many values are not finite."""
+    """The smallest and the largest finite value, and the number of values that are not finite."""
     low, high, wrong = np.inf, -np.inf, 0
     for sample in samples:
         if not sample.size or sample.dtype.kind not in "biuf":
@@ -161,5 +161,5 @@ def moved(sample: np.ndarray, layout: str, wanted: str) -> np.ndarray:
 
 
 def is_scalar(sample: Any) -> bool:
-    """True for one number or word, which fits below a picture."""
+    """True for a single number or word, which is written below a picture."""
     return sample.size == 1 and sample.ndim <= 1

@@ -7,7 +7,7 @@ import numpy as np
 from pipeflow.pictures.canvas import Canvas, width_of
 from pipeflow.pictures.colors import PAPER, of_class
 
-OPACITY = 0.45  # of masks
+OPACITY = 0.45  # opacity of masks
 SMALL = 11  # height of the letters on boxes
 
 
@@ -55,7 +55,7 @@ def boxed(
         color = of_class(number)
         sheet.box(left - 1, top - 1, right + 1, bottom + 1, (20, 20, 20), 3)
         sheet.box(left, top, right, bottom, color, 2 if min(pixels.shape[:2]) > 90 else 1)
-    for number, corners in enumerate(boxes[: len(words)]):  # words are drawn on top of all boxes
+    for number, corners in enumerate(boxes[: len(words)]):  # words are drawn last, on top of all boxes
         left, top, _, _ = (corners.reshape(2, 2) * factors(boxes, size, pixels)).ravel()
         if words[number]:
             color = of_class(number)
@@ -80,7 +80,7 @@ def pointed(pixels: np.ndarray, points: np.ndarray, size: tuple[int, int]) -> np
 
 
 def factors(places: np.ndarray, size: tuple[int, int], pixels: np.ndarray) -> Any:
-    """The factors from places to pixels of the picture: if no value is above 1, places are fractions of the image."""
+    """The factors from positions to pixels of the picture. If no value is above 1, positions are fractions of the image."""
     height, width = pixels.shape[:2]
     if places.size and np.abs(places).max() <= 1.001:
         return np.array([width, height])

@@ -27,7 +27,7 @@ def describe(thing: Any, *details: Any) -> str:
 
 
 def batch(value: Any) -> str:
-    """Thumbnails, then type, layout, shapes and values."""
+    """The HTML of a batch: thumbnails, then type, layout, shapes and values."""
     on_cpu = value.as_cpu()
     samples = on_cpu.samples()
     head = f"{type(value).__name__}, {count_of(len(samples), 'sample')}"
@@ -35,7 +35,7 @@ def batch(value: Any) -> str:
 
 
 def sample(value: Any) -> str:
-    """The same for one sample."""
+    """The HTML of one sample, with the same parts."""
     on_cpu = value.as_cpu()
     return _section(type(value).__name__, _thumbnails(on_cpu) + _table(_facts([on_cpu.array], value)))
 
@@ -73,7 +73,7 @@ def _thumbnails(value: Any) -> str:
 
 
 def pipeline(graph: Any, settings: "Mapping[str, Any] | None" = None, statistics: Any = None) -> str:
-    """The graph as a drawing, the settings, and the measured times."""
+    """The HTML of a pipeline: the graph as a drawing, the settings, and the measured times."""
     if graph is None:
         return _section("Pipeline with debug=True", "<p>It runs its definition line by line, so it has no graph.</p>")
     text = to_svg(graph) + _table((name, str(value)) for name, value in (settings or {}).items())
@@ -83,7 +83,7 @@ def pipeline(graph: Any, settings: "Mapping[str, Any] | None" = None, statistics
 
 
 def plan(value: Any) -> str:
-    """Its stages as a table: the steps that run together, and the outputs."""
+    """The HTML of a plan: a table of its stages, with the steps that run together, and the outputs."""
     rows = []
     for number, stage in enumerate(value.stages):
         order = ", in order" if stage.ordered else ""

@@ -1,4 +1,4 @@
-"""The arguments of ``show`` in one form: outputs with samples, a layout and the sources of the samples."""
+"""Converts the arguments of ``show`` to one form: outputs with samples, a layout and the sources of the samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def outputs_of(data: Any, layout: "str | None" = None) -> list[Output]:
 
 
 def _joined(parts: Sequence[Output]) -> Output:
-    """One output of several runs, as one."""
+    """Joins the batches that several runs returned for one output."""
     sources = [source for part in parts for source in part.sources]
     return Output([sample for part in parts for sample in part.samples], parts[0].layout, sources, parts[0].name)
 

@@ -1,4 +1,4 @@
-"""Sound as pixels: its waveform above its spectrogram; also spectrograms that the pipeline has computed."""
+"""Sound as pixels: a waveform above a spectrogram; also spectrograms that the pipeline has computed."""
 
 import itertools
 
@@ -13,7 +13,7 @@ WINDOW = 256
 
 
 def wave_and_spectrogram(signal: np.ndarray, room: tuple[int, int], sample_rate: float | None = None) -> np.ndarray:
-    """Channels by samples: the waveform of each channel over time, and below it the spectrogram of their mean."""
+    """The waveform of each channel over time, and below it the spectrogram of their mean; the signal is channels by samples."""
     signal = np.nan_to_num(signal.astype(np.float64))
     width, height = room[0], min(room[1], max(120, room[0] // 2))
     upper = height * 2 // 5
@@ -46,7 +46,9 @@ def decibels(signal: np.ndarray) -> np.ndarray:
 
 
 def spectrum(values: np.ndarray, look: Look, room: tuple[int, int]) -> np.ndarray:
-    """Frequencies by frames: low ones at the bottom; positive values of a wide range in decibels."""
+    """A spectrogram (frequencies by frames) with low frequencies at the bottom; positive values of a wide range are
+    in decibels.
+    """
     values = np.nan_to_num(values.astype(np.float64))
     low, high = look.low, look.high
     if low >= 0 and high > 0:
@@ -63,7 +65,7 @@ def _scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _stretched(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Stretches to exactly this size, because time and frequency have no natural proportion."""
+    """The pixels stretched to exactly this size, because time and frequency have no natural proportion."""
     rows = np.arange(height) * pixels.shape[0] // height
     columns = np.arange(width) * pixels.shape[1] // width
     return pixels[rows][:, columns]

@@ -16,7 +16,7 @@ COLUMNS = 4
 
 
 def draw(steps: Sequence[tuple[str, np.ndarray, str]]) -> Picture:
-    """The samples of (name, sample, layout), in rows."""
+    """The picture of these (name, sample, layout), in rows."""
     cells = []
     for name, sample, layout in steps:
         look = look_at([sample], layout)

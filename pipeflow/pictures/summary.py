@@ -9,10 +9,10 @@ from pipeflow.pictures.picture import Picture
 WIDTH, HEIGHT, EDGE = 874, 1240, 40  # A5 at 150 points an inch
 INNER = WIDTH - 2 * EDGE
 BUSY, WAITS = PALETTE[4], PALETTE[0]
-ROWS = 9  # steps at most
+ROWS = 9  # the most steps that are drawn
 
 
-Bar = tuple[str, str, float, float]  # a step: name, time, share of the work on a processor, share of the work waiting
+Bar = tuple[str, str, float, float]  # a step: name, time, share of work on a processor, share of work that waits
 
 
 def draw(
@@ -23,7 +23,7 @@ def draw(
     rates: Mapping[int, float],
     samples: "Picture | None",
 ) -> Picture:
-    """The picture."""
+    """The first page as a picture."""
     sheet = Canvas(WIDTH, HEIGHT)
     y = EDGE
     for line in wrapped(title, INNER, 2, 26):

@@ -10,14 +10,14 @@ from pipeflow.pictures.canvas import Canvas, decoded, resized, shortened, wrappe
 from pipeflow.pictures.colors import FAINT, SHADE, WRONG, class_table
 from pipeflow.pictures.looks import FILES, Look, moved
 
-FRAMES = 6  # of a strip
+FRAMES = 6  # frames of a strip
 GAP = 2  # between the frames of a strip
 LINE = 16  # height of a line of text
 
 
 @dataclass(frozen=True)
 class Tile:
-    """The pixels of a sample before they are fitted to their place; ``size`` is the size of the image, for marks."""
+    """The pixels of a sample before they are fitted to their place; ``size`` is the size of the image, which marks refer to."""
 
     pixels: np.ndarray
     note: str = ""
@@ -63,7 +63,7 @@ def draw(sample: np.ndarray, look: Look, room: tuple[int, int], sample_rate: flo
 
 
 def channels(image: np.ndarray) -> np.ndarray:
-    """An image to be drawn; if it has two or more than four channels, up to four of them are put side by side."""
+    """The image that is drawn. If it has two channels, or more than four, up to four of them are put side by side."""
     count = image.shape[-1]
     if count in (1, 3, 4):
         return image
@@ -71,7 +71,7 @@ def channels(image: np.ndarray) -> np.ndarray:
 
 
 def fitted(image: np.ndarray, look: Look, room: tuple[int, int]) -> np.ndarray:
-    """An image (HWC) as pixels in its place; of a very large one only some rows and columns are used."""
+    """An image (HWC) as pixels in its place. For a very large image only some rows and columns are used."""
     step = max(1, min(image.shape[0] // (2 * room[1]), image.shape[1] // (2 * room[0])))
     pixels = colored(image[::step, ::step], look)
     if not look.classes:
@@ -81,7 +81,7 @@ def fitted(image: np.ndarray, look: Look, room: tuple[int, int]) -> np.ndarray:
         return resized(pixels, room)
     rows = (np.arange(max(1, round(pixels.shape[0] * scale))) / scale).astype(int).clip(max=pixels.shape[0] - 1)
     columns = (np.arange(max(1, round(pixels.shape[1] * scale))) / scale).astype(int).clip(max=pixels.shape[1] - 1)
-    return pixels[rows][:, columns]  # colours of classes do not mix
+    return pixels[rows][:, columns]  # no smoothing: colours of classes must not mix
 
 
 def colored(image: np.ndarray, look: Look) -> np.ndarray:
@@ -168,7 +168,7 @@ def numbers(sample: np.ndarray) -> str:
 
 
 def number(value: Any) -> str:
-    """One number or word, short."""
+    """One number or word as short text."""
     value = np.asarray(value)
     if value.dtype.kind in "OSU":
         return text_of(value)
@@ -178,7 +178,7 @@ def number(value: Any) -> str:
 
 
 def _lines(text: str, room: tuple[int, int]) -> np.ndarray:
-    """Text on a light background."""
+    """Lines of text on a light background."""
     width = room[0]
     fit = max(1, (room[1] - 12) // LINE)
     lines = wrapped(text, width - 16, fit)

@@ -1,4 +1,4 @@
-"""The calls of a user's function: for each sample or once for the batch, one after another or on all threads."""
+"""Calls a user's function: for each sample or once for the batch, one after another or on all threads."""
 
 import inspect
 import threading
@@ -71,7 +71,7 @@ def thread_generator(key: seeds.Key) -> "np.random.Generator":
     return keyed.rekey(seeds.generator_states(np.array([key.value], np.uint64))[0])
 
 
-# Reading a signature takes 8 us, too much for every sample. Weak, so that no function is kept alive by it.
+# To read a signature takes 8 us, too long for every sample. The references are weak, so that no function is kept alive.
 _rng_of: "weakref.WeakKeyDictionary[Callable[..., Any], bool]" = weakref.WeakKeyDictionary()
 
 
@@ -98,7 +98,7 @@ def _has_rng(function: Callable[..., Any]) -> bool:
 def call_sample(
     function: Callable[..., Any], results: Results, inputs: Sequence[np.ndarray], named: Mapping[str, Any]
 ) -> Any:
-    """Calls a function for one sample: an array, or a tuple of one array an output."""
+    """Calls a function for one sample; returns an array, or a tuple with one array for each output."""
     values = results.split(function(*inputs, **named))
     arrays = tuple([results.array(value, output) for output, value in enumerate(values)])
     return arrays[0] if results.count == 1 else arrays
@@ -108,7 +108,7 @@ def sample_caller(
     function: Callable[..., Any], results: Results, rng: bool
 ) -> Callable[[Sequence[np.ndarray], int], tuple[np.ndarray, ...]]:
     """``(inputs, key) -> outputs``: the same as ``call_sample``, for many samples."""
-    # A result like an accepted one needs no check; the shape counts where it is declared.
+    # A result with the type of an accepted one needs no check; the shape is compared only if it is declared.
     single, declared = results.count == 1, bool(results.specs)
     ndarray, dtype, shape = np.ndarray, None, None
 
@@ -158,7 +158,9 @@ class SampleCalls:
             yield function(*row, rng=rekey(state))
 
     def _collect_one(self, results: Iterator[Any], batch: BatchCall) -> Any:
-        """The common case, written so that a tiny function costs a fraction of a microsecond beyond itself."""
+        """The common case, one output. It is written so that a call costs a fraction of a microsecond more than the function
+        itself.
+        """
         function = self.function
         ndarray = np.ndarray
         collector = batch.collector(0)
@@ -179,7 +181,7 @@ class SampleCalls:
                     if result.shape != shape:
                         if collector.dense is not None:
                             collector.spill(index)
-                            shape = ()  # no sample with axes has this type: from here on every sample takes this branch
+                            shape = ()  # matches no sample with axes: from here on every sample takes this branch
                         collector.put(result)
                         index += 1
                         continue
@@ -232,7 +234,7 @@ class SampleCalls:
 
 
 def iterate(values: Any) -> Iterable[np.ndarray]:
-    """The samples of an input; of a dense array these are views made on the way."""
+    """The samples of an input; for a dense array they are views."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return [values[index, ...] for index in range(len(values))]  # plain iteration would give NumPy scalars
     return values
@@ -241,7 +243,7 @@ def iterate(values: Any) -> Iterable[np.ndarray]:
 def call_batch(
     function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, rng: bool
 ) -> list[Any]:
-    """Calls a function once for the whole batch: lists of arrays in, one entry an output out."""
+    """Calls a function once for the whole batch, with lists of arrays; returns one entry for each output."""
     named = {"rng": [seeds.Key(key) for key in batch.keys.tolist()]} if rng else {}
     stacked = getattr(function, "stacked", None)  # of functions that want each input as one array
     if stacked is None:
@@ -278,7 +280,7 @@ def gather_output(value: Any, function: Callable[..., Any], output: int, batch: 
     if isinstance(value, TensorListCPU):
         samples = value.samples()
     elif isinstance(value, (list, tuple)):
-        # one look at the types of all; only where something is no plain array are they looked at one by one
+        # the types of all are compared at once; only if one is no plain array, they are checked one by one
         plain = set(map(type, value)) == {np.ndarray}
         samples = value if plain else [result_array(item, function, output) for item in value]  # type: ignore[assignment]
     elif value is None:

@@ -22,7 +22,7 @@ def tolerance_of(jit: "bool | str") -> float | None:
 
 
 def check_jit(jit: Any) -> None:
-    """Raises unless it is a value that ``jit`` can have."""
+    """Raises an error unless the value is one that ``jit`` can have."""
     if isinstance(jit, bool) or jit in (0, 1):
         return
     if isinstance(jit, str):
@@ -43,7 +43,7 @@ def _state(function: Callable[..., Any]) -> State:
 
 @lru_cache(maxsize=256)
 def _tried(function: Callable[..., Any], tolerance: float | None) -> Any:
-    """The function with its trials; None if it may keep state, and is not tried."""
+    """The function with its trials; None if it is not tried because it may keep state."""
     state = _state(function)
     return None if state.reason else kernels.tried_functions.Tried(function, tolerance, state.uses)
 
@@ -56,7 +56,7 @@ def version_of(function: Callable[..., Any], jit: "bool | str") -> Callable[...,
 
 
 def joins(function: Callable[..., Any], jit: "bool | str") -> bool:
-    """True if the calls may run on all threads: of compiled code, and of functions without state with "auto"."""
+    """True if the calls may run on all threads: for compiled code, and with "auto" for functions without state."""
     return _state(function).any_order if is_auto(jit) else bool(jit)
 
 
@@ -68,7 +68,7 @@ def where_calls_run(function: Callable[..., Any], parallel: str) -> str:
 
 
 def why_not_on_threads(function: Callable[..., Any]) -> str:
-    """Why ``parallel="auto"`` calls a function one sample after another; "" if it does not."""
+    """The reason why ``parallel="auto"`` calls a function for one sample after another; "" if it uses threads."""
     state = _state(function)
     if state.any_order:
         return ""

@@ -62,7 +62,7 @@ def check_timeout(timeout: float | None) -> None:
 
 
 def check_compilable(function: Callable[..., Any]) -> None:
-    """Raises unless it is a plain function: Numba cannot compile objects."""
+    """Raises an error unless the value is a plain function: Numba cannot compile objects."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func

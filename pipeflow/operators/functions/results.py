@@ -28,7 +28,7 @@ class Results:
         self.specs = promised.specs if promised is not None else ()
 
     def split(self, result: Any) -> Sequence[Any]:
-        """One entry an output."""
+        """The results as a sequence with one entry for each output."""
         if self.names:
             values = by_name(result)
             if values is not None:
@@ -85,7 +85,7 @@ class Results:
 
 
 def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int, declared: str = "") -> Sequence[Any]:
-    """The results of one call, one entry an output; ``declared`` says for messages where their number stands."""
+    """The results of one call, one entry for each output; ``declared`` tells in messages where their number is declared."""
     declared = declared or f"num_outputs={num_outputs}"
     if num_outputs == 0:
         if result is not None:
@@ -141,7 +141,7 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
 def check_like_first(
     array: np.ndarray, first: np.ndarray, function: Callable[..., Any], output: int, sample: int
 ) -> None:
-    """Raises unless all samples of a batch have one type and one number of axes."""
+    """Raises an error unless all samples of a batch have one type and one number of axes."""
     if array.dtype != first.dtype:
         raise WrongResult(
             f"{output_of(function, output)} has different types in one batch: {first.dtype} for the first sample and "
@@ -166,7 +166,9 @@ def by_name(result: Any) -> Mapping[str, Any] | None:
 
 
 def _as_promised(value: Any, dtype: np.dtype) -> Any:
-    """Converts Python numbers to the declared type if it can hold them: an int becomes a float, but not a float an int."""
+    """Converts Python numbers to the declared type if it can hold them: an int becomes a float, but a float does not become an
+    int.
+    """
     if isinstance(value, (bool, int, float, complex, list, tuple)) and dtype.kind != "O":
         array = np.asarray(value)
         if array.dtype.kind in "biufc" and np.can_cast(array.dtype, dtype, "same_kind"):

@@ -1,8 +1,8 @@
-"""Decides from its code, without a call, if a function keeps state.
+"""Reads the code of a function, without a call, to decide if the function keeps state.
 
-A function without state gives the same results in any order and on any thread. The check knows few things and refuses all
-others: constants, arrays that nothing writes to, the functions of LIBRARIES, plain functions of the same kind, and the builtins
-of BUILTINS. It names the first thing that it does not know.
+A function without state gives the same results in any order and on any thread. The check accepts only constants, arrays that
+nothing writes to, the functions of LIBRARIES, plain functions of the same kind, and the builtins of BUILTINS. It refuses
+everything else, and names the first thing that it does not know.
 """
 
 import builtins
@@ -25,7 +25,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Modules whose functions keep no state, and the parts of them that do.
+# Modules whose functions keep no state, and those of their parts that keep state.
 LIBRARIES = _words(
     "numpy math cmath operator cv2 scipy bisect itertools hashlib _hashlib _blake2 zlib binascii struct _struct"
 )
@@ -45,8 +45,8 @@ BUILTINS = _words(
     "min ord pow range reversed round set slice sorted str sum tuple zip ArithmeticError AssertionError Exception "
     "IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError"
 )
-HARMLESS = (time.sleep,)  # functions of other modules
-# Methods that change their object; on a local object they do no harm, but the code does not say which object it is.
+HARMLESS = (time.sleep,)  # functions of other modules that keep no state
+# Methods that change their object. On a local object this does no harm, but the code does not show which object it is.
 _CHANGING = _words(
     "add append at byteswap clear discard extend fill insert itemset partition pop popitem put remove resize reverse "
     "send setdefault setfield setflags sort throw update write writelines"
@@ -83,14 +83,16 @@ class Use:
 
 @dataclass
 class State:
-    """What is known of a function: the reason why it may keep state ("": it keeps none), and the values it uses."""
+    """The facts about a function: the reason why it may keep state ("" if it keeps none), and the values from outside that it
+    uses.
+    """
 
     reason: str = ""
     uses: list[Use] = field(default_factory=list)
     changes: bool = False  # the code changes some object
-    shared: str = ""  # a name of an object outside that could be changed
+    shared: str = ""  # the name of an object from outside that could be changed
     most_arguments: int = 0  # of all calls in the code
-    output_place: int = sys.maxsize  # the first place for an output in the arguments of the functions that it calls
+    output_place: int = sys.maxsize  # the lowest place of an output argument among the functions that it calls
 
     @property
     def any_order(self) -> bool:
@@ -183,7 +185,7 @@ class _Reader:
         return 0
 
     def _use(self, holder: Any, name: str, attributes: list[str]) -> int:
-        """Looks at a value from outside; the number of attributes that lead to it, through modules."""
+        """Checks a value from outside; returns the number of attributes that lead to it through modules."""
         used = 0
         try:
             value = holder[name] if isinstance(holder, dict) else holder.cell_contents
@@ -207,7 +209,9 @@ class _Reader:
         return used
 
     def _judge(self, name: str, value: Any, module: str = "") -> None:
-        """Refuses a value from outside, or reads it if it is a function. `module` is where the code found it, if it did."""
+        """Refuses a value from outside, or reads it if it is a function. `module` is the module where the code
+        found it, or "".
+        """
         library = _library_of(value) or (
             module if _is_library(module) and isinstance(value, BuiltinFunctionType) else ""
         )

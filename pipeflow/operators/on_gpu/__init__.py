@@ -1,5 +1,4 @@
-"""The GPU forms of the operators, file by file: those of ``operators/color.py`` are in ``on_gpu/color.py``.
+"""The GPU forms of the operators. Those of ``operators/color.py`` are in ``on_gpu/color.py``, and so on.
 
-A file is imported with the first step that runs on a device. Files without an operator have the common parts of several
-others.
+A file is imported with the first step that runs on a device. A file without an operator has the common parts of several others.
 """

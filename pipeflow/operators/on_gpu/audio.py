@@ -1,4 +1,4 @@
-"""Sound on the GPU: the CPU's windows, filters and tables, and cuFFT for the transform itself."""
+"""Sound on the GPU, with the windows, filters and tables of the CPU form; cuFFT computes the transform itself."""
 
 import math
 from collections.abc import Sequence
@@ -153,7 +153,7 @@ for _op in (audio.audio_resample, audio.experimental_audio_resample):
 
 
 def resample(call: DeviceCall) -> None:
-    """Every item at its own factor; equal filters are uploaded once."""
+    """Resamples every item by its own factor; equal filters are uploaded once."""
     same = [x for x in call.items if x.plan == 1 and x.output.dtype == x.input.dtype]
     if same:
         cast_views(call, [(item.input, item.output) for item in same])
@@ -237,7 +237,7 @@ def _(call: DeviceCall) -> None:
     counts = [item.output.size // bins for item in call.items]
     parts = _parts(counts, max(1, FRAMES_AT_ONCE // size))
     most = common_size(max(sum(counts[number] for number in part) for part in parts))
-    # one part of the batch after another in the same memory
+    # the parts of the batch use the same memory, one after another
     frames, spectra = call.scratch_view((most, size), FLOAT), call.scratch_view((most, bins), COMPLEX)
     for part in parts:
         cut, powers, done = [], [], 0
@@ -277,17 +277,17 @@ def _(call: DeviceCall) -> None:
 
 
 def common_size(count: int) -> int:
-    """The count or up to an eighth more: one of eight numbers for each power of two.
+    """The count, rounded up by at most an eighth, to one of eight numbers for each power of two.
 
-    CuPy keeps the plans of sixteen transforms, by their number of frames, and plans a new one for up to a millisecond. The
-    frames beyond the count are whatever is in the memory; nothing reads their spectra.
+    CuPy keeps the plans of sixteen transforms, by their number of frames; to plan a new one takes up to a millisecond. The
+    frames beyond the count contain any old data of the memory; nothing reads their spectra.
     """
     step = max(1, 1 << max(count.bit_length() - 4, 0))
     return ceil_div(count, step) * step
 
 
 def _parts(counts: Sequence[int], most: int) -> list[list[int]]:
-    """Consecutive items whose frames are together no more than ``most``, unless one item has more."""
+    """Groups of consecutive items that have at most ``most`` frames together, unless a single item has more."""
     parts: list[list[int]] = [[]]
     together = 0
     for number, count in enumerate(counts):
@@ -328,7 +328,7 @@ def _(item: Item) -> tuple[int, Any]:
 
 @audio.mel_filter_bank.gpu
 def _(call: DeviceCall) -> None:
-    found: dict[int, tuple[int, int]] = {}  # by the number of frequencies
+    found: dict[int, tuple[int, int]] = {}  # by the number of frequencies: the addresses of the tables
     tables = []
     for item in call.items:
         axis, bands = item.plan
@@ -366,7 +366,7 @@ def _(call: DeviceCall) -> None:
     if args.reference > 0:
         levels = [call.upload(np.array([args.reference], np.float32))] * len(items)
     else:
-        # the largest value of each item, NaN apart
+        # the largest value of each item, without NaN
         plans = [Reduction.of(item.input, range(len(item.input.shape))) for item in items]
         found = call.scratch(4 * len(items))
         levels = [found + 4 * number for number in range(len(items))]

@@ -1,4 +1,4 @@
-"""Colours from the raw data of a sensor on the GPU."""
+"""Computes colours from the raw data of a sensor on the GPU."""
 
 from typing import Any
 

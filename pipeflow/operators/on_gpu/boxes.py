@@ -1,4 +1,4 @@
-"""Boxes and points on the GPU: lines through every coordinate, and the targets of a detector."""
+"""Boxes and points on the GPU: a factor and an offset for every coordinate, and the targets of a detector."""
 
 import numpy as np
 

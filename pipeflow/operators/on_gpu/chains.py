@@ -1,4 +1,6 @@
-"""Chains of operators on the GPU: a resize with the normalisation after it, and lines over values, in one launch."""
+"""Chains of operators on the GPU, each in one launch: a resize and the normalisation after it, and operators that multiply and
+add.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +45,7 @@ def declare(op: OpDef) -> None:
 
 
 def lines(call: TableCall) -> None:
-    """All lines over each value, with the rounding between them."""
+    """All factors and offsets for each value, with the rounding between them."""
     table, target = call.table, call.output
     links = table["factor"].shape[-1]
     steps = np.zeros((len(table), links), STEP)
@@ -56,7 +58,7 @@ def lines(call: TableCall) -> None:
 
 
 def resized(call: TableCall, resizing: Mapping[str, Any], normalizing: Mapping[str, Any]) -> None:
-    """Pixels that are resized and normalised at once."""
+    """Resizes and normalises pixels in one launch."""
     source, target, table = call.input, call.output, call.table
     axes, three, antialias = table["axes"], np.full(len(table), 3), resizing["antialias"]
     tiles = tile_widths(axes[:, 1], tap_counts(axes[:, 1], antialias), three)

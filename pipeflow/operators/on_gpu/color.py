@@ -1,4 +1,4 @@
-"""Colour on the GPU: a line over every value, a matrix over the channels of every pixel."""
+"""Colour on the GPU: a factor and an offset for every value, a matrix for the channels of every pixel."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,12 +28,12 @@ COLOR_ROW = np.dtype(
 
 
 def exact_in_float(dtype: np.dtype) -> bool:
-    """True if a line over values of this type is computed in float32, as on the CPU."""
+    """True if a factor and an offset for values of this type are computed in float32, as on the CPU."""
     return dtype.itemsize <= 2 or dtype == np.float32
 
 
 def line_kernel(source: np.dtype, target: np.dtype) -> str:
-    """The kernel for a line over values of these types."""
+    """The kernel for a factor and an offset for values of these types."""
     types = tuned(source, target)
     if types:
         return f"cast.cu:line_values<{types}>"
@@ -43,7 +43,7 @@ def line_kernel(source: np.dtype, target: np.dtype) -> str:
 def launch_line(
     call: DeviceCall, kernel: str, pairs: list[tuple[View, View]], lines: list[tuple[float, float]]
 ) -> None:
-    """Sources times a factor plus an offset, in the types of their targets."""
+    """Queues targets = sources times a factor plus an offset, in the types of the targets."""
     rows = [
         (source.address, target.address, target.size, *line, TYPE_CODES[source.dtype], TYPE_CODES[target.dtype])
         for (source, target), line in zip(pairs, lines, strict=True)
@@ -78,7 +78,7 @@ for _op in (color.brightness, color.contrast, color.brightness_contrast):
 
 
 def launch_colors(call: DeviceCall, matrices: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    """A matrix and an offset over the channels of every pixel, for each item."""
+    """Queues a matrix and an offset for the channels of every pixel, for each item."""
     rows = []
     for item, (matrix, offset) in zip(call.items, matrices, strict=True):
         (to, channels), pixels = matrix.shape, item.input.size // matrix.shape[1]
@@ -92,7 +92,7 @@ def launch_colors(call: DeviceCall, matrices: list[tuple[np.ndarray, np.ndarray]
 
 
 def color_kernel(source: np.dtype, target: np.dtype, channels: int, to: int) -> str:
-    """The kernel for a matrix of so many channels."""
+    """The kernel for a matrix of this number of channels."""
     types = tuned(source, target)
     if types and (channels == to or source == target == np.uint8):
         return f"color.cu:color_pixels<{types}, {channels}, {to}>"

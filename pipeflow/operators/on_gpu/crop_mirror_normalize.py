@@ -68,7 +68,7 @@ class NormalizedWindow(NamedTuple):
     cut: Cut
     means: np.ndarray
     factors: np.ndarray
-    border: np.ndarray | None  # the fill value of each channel of the output, where anything is filled
+    border: np.ndarray | None  # the fill value of each channel of the output; None if nothing is filled
 
 
 @normalizing.crop_mirror_normalize.gpu_plan
@@ -132,7 +132,7 @@ def _(call: TableCall) -> None:
     goals = target.addresses + size_out * (table["place"] * spread_out).sum(1)
     mirror = table["mirror"]
     begin = source.addresses + size * ((table["low"] * spread).sum(1) + mirror * (extents["W"] - 1) * inputs["W"])
-    # as many planes of each image as it has slices, and channels that are apart
+    # each image has as many planes as slices, times its channels if these are separate
     depths = extents["D"] if "D" in layout else np.ones_like(mirror, np.int64)
     channels = table["mean"].shape[1]
     joined = channels if layout[-1] == "C" else 1
@@ -187,7 +187,7 @@ def _(call: TableCall) -> None:
 
 
 def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
-    """Place and extents, along the axes of the output, of the part that comes from the image."""
+    """Place and extents, along the axes of the output, of the part that is a copy of the image."""
     layout, cut = item.layouts[0], item.plan.cut
     channel = layout.index("C")
     place = [begin for axis, begin in enumerate(cut.offset) if axis != channel]
@@ -270,5 +270,5 @@ def rows_of(item: Item, first: bool, place: list[int], tables: Tables) -> tuple[
 
 
 def padded(values: np.ndarray) -> tuple[float, ...]:
-    """Three numbers a row, those of one channel or of three."""
+    """Three numbers for a row: those of three channels, or of one channel and zeros."""
     return (*values.tolist(), 0.0, 0.0)[:3]

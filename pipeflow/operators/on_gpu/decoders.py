@@ -13,9 +13,11 @@ OUTSIDE = "the part is not inside of the image"
 
 
 def decode(call: FunctionCall, region_of: Callable[[FunctionCall, int, Any], Any] | None = None) -> None:
-    """Decodes a batch; ``region_of(call, index, args)`` gives the function of extents that names the part of a sample."""
+    """Decodes a batch. ``region_of(call, index, args)`` returns a function: from the extents of a sample it computes the part to
+    decode.
+    """
     color = DALIImageType(call.args.output_type).name
-    chosen: dict[int, Any] = {}  # sample -> the image to decode on the GPU, and the part of it
+    chosen: dict[int, Any] = {}  # sample -> the file to decode on the GPU, and the part of its image
     on_cpu: dict[int, str] = {}
     regions: dict[int, Any] = {}
     for index in range(call.size):
@@ -59,7 +61,7 @@ def decode(call: FunctionCall, region_of: Callable[[FunctionCall, int, Any], Any
 
 
 def _part(data: Any, color: str, adjust_orientation: bool, region: Any) -> tuple[str, Any]:
-    """The wanted part of an image, or the reason why the GPU cannot decode it alone."""
+    """(reason, part): the wanted part of an image; the reason is not "" if the GPU cannot decode only this part."""
     header = kernels.image_headers.read(memoryview(data.data))
     height, width, _ = kernels.image_headers.shape_of(header, color, adjust_orientation)
     if adjust_orientation and header.orientation > 1:

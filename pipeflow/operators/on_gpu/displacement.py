@@ -29,7 +29,7 @@ DIRECT = {np.dtype(np.uint8), FLOAT}
 
 
 class Places(NamedTuple):
-    """The look-up of the pixels of an item."""
+    """The positions from which an item takes its pixels."""
 
     kind: int
     fill: np.ndarray
@@ -46,14 +46,14 @@ class Places(NamedTuple):
 
 
 def check_size(item: Item) -> None:
-    """Raises if there are no pixels, or too many for the kernels."""
+    """Raises an error if there are no pixels, or too many for the kernels."""
     some_pixels(item.input.shape)
     if item.outputs[0].size >= 1 << 31:
         raise ValueError(f"the result has {item.outputs[0].size} values; the GPU form makes fewer than 2**31")
 
 
 def planes_of(item: Item, places: Places) -> list[tuple[View, View, Places]]:
-    """Input and output as (H, W, C), plane by plane where the channels come first."""
+    """Input and output as (H, W, C); if the channels come first, each plane separately."""
     source, target = item.input, item.output
     layout = item.layouts[0]
     if layout == "HWC":
@@ -69,7 +69,7 @@ def planes_of(item: Item, places: Places) -> list[tuple[View, View, Places]]:
 
 
 def launch(call: DeviceCall, items: Sequence[Item], all_places: Sequence[Places]) -> None:
-    """Looks up the pixels of these items."""
+    """Queues the kernel that takes the pixels of these items."""
     tables = Tables(call)
     dtype = items[0].input.dtype
     nearest = all_places[0].interpolation == INTERPOLATIONS[INTERP_NN]
@@ -194,7 +194,7 @@ def _(item: Item) -> None:
 
 
 def launch_effect(call: DeviceCall, kind: int, options: Any) -> None:
-    """An effect over the items whose mask is not 0; the others are copied."""
+    """Queues an effect for the items whose mask is not 0; the others are copied."""
     active = [item for item in call.items if item.args.mask]
     copied = [whole(item.input, item.output) for item in call.items if not item.args.mask]
     if copied:

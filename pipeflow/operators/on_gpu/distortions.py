@@ -1,4 +1,4 @@
-"""Maps of distortions on the GPU: the host makes the nodes of a grid, the kernels what is between them."""
+"""Maps of distortions on the GPU: the host computes the nodes of a grid, the kernels interpolate between them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import distortions
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by
 
-PIXELS = 1024  # of a block
+PIXELS = 1024  # that a block works on
 NODES_ROW = np.dtype(
     [
         ("nodes", "u8"),
@@ -35,7 +35,7 @@ LENS_ROW = np.dtype(
 
 
 def check_size(item: Item) -> None:
-    """Raises if there are no pixels, or too many for the kernels."""
+    """Raises an error if there are no pixels, or too many for the kernels."""
     height, width = distortions.extents_of(item.input.shape, item.layouts[0])
     if height * width >= 1 << 31:
         raise ValueError(f"the maps have {height * width} pixels; the GPU form makes fewer than 2**31")
@@ -61,7 +61,7 @@ def _nodes(op: OpDef, check: Callable[[Any], None], grid_of: Callable[[Item, int
 
 
 def place(row: Any, maps: Sequence[Any]) -> None:
-    """Sets where the maps go, and their size."""
+    """Sets the addresses of the maps, and their size."""
     row["map_x"], row["map_y"] = (one.address for one in maps)
     row["width"], row["total"] = divide_by(maps[0].shape[1]), maps[0].size
 

@@ -1,4 +1,4 @@
-"""Effects on the GPU: filters of a pixel's neighbours, and channels and parts of images in another order."""
+"""Effects on the GPU: filters of a pixel and its neighbours, and channels and parts of images in another order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +64,7 @@ def _(call: DeviceCall) -> None:
 
 
 def channel_box(item: Item, source: int, target: int) -> Box:
-    """All values of a channel, which go to another one."""
+    """A box with all values of a channel, which are moved to another channel."""
     outer = item.input.shape[:-1]
     at = [0] * len(outer)
     return box_of(item.input, item.output, (*outer, 1), (*at, source), (*at, target))

@@ -8,11 +8,11 @@ from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels.gpu import CAST, RESIZED, TYPE_CODES, TYPES
 
-BLOCK = 8192  # elements a block works on: BLOCK_ELEMENTS of elements.cuh
+BLOCK = 8192  # elements that a block works on: BLOCK_ELEMENTS of elements.cuh
 
 
 def computed_in(dtype: np.dtype) -> str:
-    """The C++ type that holds every number of a type."""
+    """The C++ type in which numbers of a type are computed: it has every number of the type."""
     if dtype.kind == "f":
         return "double" if dtype.itemsize == 8 else "float"
     if dtype.itemsize < 4 or dtype == np.int32:
@@ -29,26 +29,26 @@ CAST_ROW = row_type(input="u8", output="u8", total="i8", input_type="i4", output
 
 
 def cast_items(call: DeviceCall) -> None:
-    """The first input in the type of the output."""
+    """Queues the conversion of the first input to the type of the output."""
     cast_views(call, [(item.input, item.output) for item in call.items])
 
 
 def cast_views(call: DeviceCall, pairs: Sequence[tuple[View, View]]) -> None:
-    """Sources in the types of their targets; all pairs have the same two types."""
+    """Queues the conversion of sources to the types of their targets; all pairs have the same two types."""
     rows = [(x.address, y.address, y.size, TYPE_CODES[x.dtype], TYPE_CODES[y.dtype]) for x, y in pairs]
     kernel = cast_kernel(pairs[0][0].dtype, pairs[0][1].dtype)
     call.launch(kernel, np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
 
 
 def cast_columns(call: TableCall, source: ArrayColumn, target: ArrayColumn) -> None:
-    """The same for a whole batch."""
+    """Queues the same for a whole batch."""
     rows = element_rows(CAST_ROW, source, target)
     rows["total"] = target.sizes
     call.launch(cast_kernel(source.dtype, target.dtype), rows, ceil_div(rows["total"], BLOCK))
 
 
 def element_rows(layout: np.dtype, source: ArrayColumn, target: ArrayColumn) -> np.ndarray:
-    """Rows for these arrays, with what all elementwise kernels need: addresses and types."""
+    """Rows for these arrays with the fields that all elementwise kernels need: addresses and types."""
     rows = np.zeros(len(source.addresses), layout)
     rows["input"], rows["output"] = source.addresses, target.addresses
     rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
@@ -73,12 +73,12 @@ def tuned(source: np.dtype, target: np.dtype) -> str:
 
 def cast_kind(source: np.dtype, target: np.dtype) -> str:
     """The C++ type through which one type becomes another."""
-    # FLOAT and FLOAT16 are reached at once: a way through 64-bit integers would be slower and not more exact
+    # values become FLOAT and FLOAT16 directly: 64-bit integers between would be slower and not more exact
     kind = "float" if target.kind == "f" and target.itemsize < 8 and source != np.float64 else computed_in(source)
     return "double" if target == np.float64 else kind
 
 
 def counted(item: Item) -> None:
-    """These kernels count in 32 bits."""
+    """Raises an error for more elements than these kernels count in 32 bits."""
     if item.outputs[0].size >= 1 << 31:
         raise ValueError(f"the result has {item.outputs[0].size} values; the GPU form makes fewer than 2**31")

@@ -17,7 +17,7 @@ def _(call: DeviceCall) -> None:
     size = call.items[0].input.dtype.itemsize
     move(call, [whole(item.input, item.output) for item in call.items], size)
     tables = Tables(call)
-    # Rectangles may overlap: what they are filled with is the same.
+    # Rectangles may overlap: all are filled with the same values.
     boxes = []
     for item in call.items:
         values, rectangles = item.plan

@@ -25,7 +25,7 @@ TUNED = {(np.dtype(source), np.dtype(target)) for source, target in (("u1", "u1"
 
 
 class Taps(NamedTuple):
-    """The kernel of an item: its address, type and extents, and how much of it is before the result."""
+    """The kernel of an item: its address, type and extents, and the number of its elements before the result along each axis."""
 
     address: int
     dtype: np.dtype
@@ -37,7 +37,7 @@ class Taps(NamedTuple):
 
 
 def check_size(item: Item) -> None:
-    """Raises if there are no pixels, or too many for the kernels."""
+    """Raises an error if there are no pixels, or too many for the kernels."""
     if not item.input.size:
         raise ValueError(f"the data has no pixels: shape {item.input.shape}")
     if item.outputs[0].size >= 1 << 31:
@@ -50,7 +50,7 @@ def in_space(values: Sequence[int], missing: int) -> tuple[int, ...]:
 
 
 def launch(call: DeviceCall, all_taps: Sequence[Taps], items: Sequence[Item] | None = None) -> None:
-    """Filters all items; where channels come first, plane by plane. By default they are those of the call."""
+    """Filters all items; if the channels come first, each plane separately. By default the items are those of the call."""
     items = call.items if items is None else items
     first = items[0]
     rows: list[Any] = []

@@ -74,16 +74,16 @@ def run(
     promised: Outputs | None = None,
     argument: str = "outputs",
 ) -> None:
-    """Calls a function for each sample, or once for the batch, and keeps what it returns.
+    """Calls a function for each sample, or once for the batch, and keeps its results.
 
-    ``argument`` is the name of the one that promises what it returns.
+    ``argument`` is the name of the argument that declares the results; it is used in messages.
     """
     results = DeviceResults(function, getattr(call.args, "num_outputs", 1), promised, call, argument)
     (by_batch if whole else by_sample)(call, function, results, rng)
 
 
 def by_sample(call: FunctionCall, function: Callable[..., Any], results: DeviceResults, rng: bool) -> None:
-    """One call a sample, in order."""
+    """Calls the function for each sample, in order."""
     firsts: list[Any] = []
     for index in range(call.size):
         call.current = index
@@ -101,7 +101,9 @@ def by_sample(call: FunctionCall, function: Callable[..., Any], results: DeviceR
 
 
 def by_batch(call: FunctionCall, function: Callable[..., Any], results: DeviceResults, rng: bool) -> None:
-    """One call with lists of arrays; for each output a list, or one array whose first axis is the samples."""
+    """Calls the function once with lists of arrays. It returns a list for each output, or an array whose first axis is the
+    samples.
+    """
     named = {"rng": [seeds.Key(key) for key in call.keys.tolist()]} if rng else {}
     columns = [[call.array(position, index) for index in range(call.size)] for position in range(call.num_inputs)]
     result = function(*columns, **named)
@@ -123,7 +125,7 @@ def by_batch(call: FunctionCall, function: Callable[..., Any], results: DeviceRe
             if len(value) != call.size:
                 raise WrongShape(f"{where} has {count_of(len(value), 'sample')} in a batch of {call.size}")
         else:
-            results.array(value, output)  # says what is wrong with it
+            results.array(value, output)  # raises the error that says what is wrong
         first = None
         for index in range(call.size):
             array = results.array(value[index], output)

@@ -57,7 +57,7 @@ def repeated(source: View, target: View) -> Box:
 
 
 def _fits(source: View, item: Item) -> None:
-    np.broadcast_to(np.broadcast_to(np.uint8(0), source.shape), item.output.shape)  # says what does not
+    np.broadcast_to(np.broadcast_to(np.uint8(0), source.shape), item.output.shape)  # raises the error
 
 
 @generic.full.gpu_plan

@@ -20,7 +20,7 @@ from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 
 class FilledCut(NamedTuple):
-    """A cut, and the values of its part outside the data."""
+    """A cut, and the fill values for the part of it that is outside the data."""
 
     cut: Cut
     values: np.ndarray
@@ -79,7 +79,7 @@ def _(call: TableCall) -> None:
 
 
 def cut_windows(call: DeviceCall) -> None:
-    """Moves the windows of all items, through scratch memory where the type changes; the part outside is filled last."""
+    """Moves the windows of all items, through scratch memory if the type changes; then the part outside the data is filled."""
     tables = Tables(call)
     boxes: list[Box] = []
     fills: list[Box] = []
@@ -126,7 +126,7 @@ def _(call: TableCall) -> None:
 
 
 def mirrored(box: Box, turned: Sequence[bool]) -> Box:
-    """The box, read from the other end along some axes."""
+    """The box, but read from the other end along some axes."""
     start = box.input
     for extent, stride, turn in zip(box.extents, box.inputs, turned, strict=True):
         start += (extent - 1) * stride if turn else 0

@@ -1,4 +1,4 @@
-"""Values spread over their range on the GPU."""
+"""Spreads values over their range on the GPU."""
 
 import numpy as np
 
@@ -10,7 +10,9 @@ VALUES = 16384  # of histograms.cu
 
 
 def channels_of(call: DeviceCall) -> list[tuple[Item, int, int, int, int]]:
-    """(item, place of its first value, how many values, from value to value, number) of every channel that is not empty."""
+    """For every channel with values: (item, place of its first value, count of values, step between values, number of the
+    channel).
+    """
     channels = []
     for item in call.items:
         shape, layout = item.input.shape, item.layouts[0]

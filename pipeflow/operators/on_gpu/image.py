@@ -29,7 +29,7 @@ from pipeflow.operators.on_gpu.reductions import (
 )
 
 TALL, WIDE, MARGIN = 16, 128, 192  # of filter.cu
-DIRECT = {np.dtype(np.uint8), np.dtype(np.float32)}  # what the kernels read and write themselves
+DIRECT = {np.dtype(np.uint8), np.dtype(np.float32)}  # the types that the kernels read and write without a conversion
 FLOAT = np.dtype(np.float32)
 
 BLUR_ROW = row_type(
@@ -47,7 +47,7 @@ def in_scratch(call: DeviceCall, views: list[View]) -> list[View]:
 def launch_passes(
     call: DeviceCall, sources: list[View], targets: list[View], windows: list[tuple[int, int]], axes: list[int]
 ) -> None:
-    """Filters one axis of each array; ``windows`` are addresses and lengths."""
+    """Queues the filter along one axis of each array; ``windows`` are addresses and lengths."""
     rows = [
         (
             source.address,
@@ -209,7 +209,7 @@ NORMALIZE_ROW = row_type(
 def _given(
     call: DeviceCall, plans: Sequence[Reduction], keeps: Sequence[list[int]], values: Sequence[Any]
 ) -> list[int]:
-    """The addresses of given means or factors, one number a result."""
+    """The addresses of given means or factors, one number for each result."""
     arrays = [
         np.broadcast_to(image.given_statistic(value, kept), kept).ravel()
         for value, kept in zip(values, keeps, strict=True)
@@ -229,7 +229,7 @@ SPAN_ROW = row_type(input="u8", output="u8", means="u8", factors="u8", count="i8
 def _normalize_spans(
     call: DeviceCall, plans: list[Reduction], means: list[int], factors: list[int], args: list[Any]
 ) -> None:
-    """Bytes and floats whose results are FLOAT and whose means hold for stretches of memory."""
+    """Normalises bytes and floats to FLOAT, if each mean is for values that are next to each other in memory."""
     groups: dict[int, list[tuple[tuple, int]]] = {}
     for item, plan, mean, factor, one in zip(call.items, plans, means, factors, args, strict=True):
         size = plan.count * plan.inner
@@ -257,7 +257,7 @@ def _(call: DeviceCall) -> None:
     keeps = [item.plan[1] for item in call.items]
     args = [item.args for item in call.items]
     if args[0].batch:
-        # the whole batch has one mean and one deviation: those of the first sample where they are given
+        # the whole batch has one mean and one deviation: if they are given, those of the first sample
         args = args[:1] * len(args)
         for item, kept in zip(call.items, keeps, strict=True):
             if kept != keeps[0]:
@@ -291,7 +291,7 @@ def _(call: DeviceCall) -> None:
 
 
 def _moments(call: DeviceCall, plans: list[Reduction], args: list[Any]) -> tuple[list[int], list[int]]:
-    """Means and factors of bytes or floats, read once."""
+    """Queues the means and factors of bytes or floats, which are read only once."""
     place_partials(call, plans, 3)
     own = sum(plan.results for plan in plans)
     means, factors = (_one_after_another(call.scratch(8 * own), plans) for _ in range(2))
@@ -317,7 +317,7 @@ def _moments(call: DeviceCall, plans: list[Reduction], args: list[Any]) -> tuple
 def _statistics(
     call: DeviceCall, plans: list[Reduction], keeps: list[list[int]], args: list[Any]
 ) -> tuple[list[int], list[int]]:
-    """The addresses of each item's means and factors, FLOAT64; with ``batch`` all items have the same."""
+    """The addresses of each item's means and factors, FLOAT64; with ``batch`` they are the same for all items."""
     first, together = args[0], args[0].batch
     groups = [plans] if together else [[plan] for plan in plans]
     heads = [group[0] for group in groups]

@@ -1,4 +1,4 @@
-"""Arithmetic and mathematical functions on the GPU: eight elements a thread, for all types of operands."""
+"""Arithmetic and mathematical functions on the GPU: a thread computes eight elements, of all types of operands."""
 
 import functools
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ LONG = (
 OPERATIONS = {name: number for number, name in enumerate((*LIGHT, *LONG))}
 SAME_AS = {"fabs": "abs", "fpow": "pow"}
 
-# What arithmetic.cu computes: the types of two operands and of the result, and the operations.
+# The cases of arithmetic.cu: the types of two operands and of the result, and the operations.
 _OF_BYTES, _OF_FLOATS = ("add", "sub", "mul", "min", "max"), ("add", "sub", "mul", "min", "max", "div")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 VALUES: dict[tuple[np.dtype, ...], tuple[str, ...]] = {
@@ -60,14 +60,16 @@ VALUES: dict[tuple[np.dtype, ...], tuple[str, ...]] = {
 }
 VALUES_ROW = row_type(operands="2u8", output="u8", total="i8", periods="2i4", operation="i4")
 CHANNELS = 3  # the longest period
-SHARE = 12288  # elements of a block
+SHARE = 12288  # elements that a block works on
 
 
 @functools.lru_cache(maxsize=1024)
 def joined_axes(shape: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> list[tuple[int, list[int]]]:
-    """The axes of a result with the stride of every operand along them; neighbours that all operands pass alike are one."""
+    """The axes of a result with the stride of every operand. Neighbouring axes are joined if they are one axis for every
+    operand.
+    """
     axes: list[tuple[int, list[int]]] = []
-    sizes = [1] * len(shapes)  # elements of each operand inside the axis
+    sizes = [1] * len(shapes)  # the product of the extents of each operand after this axis
     for axis in range(-1, -len(shape) - 1, -1):
         extent = shape[axis]
         if extent == 1:
@@ -93,7 +95,7 @@ def pointwise_row(
     in_half: bool,
     tables: list[tuple[int, list[int]]],
 ) -> tuple:
-    """A row of pointwise.cu; the address of its axes is their place in ``tables``, to which they are added."""
+    """A row of pointwise.cu. Its axes are added to ``tables``, and their place there is written in the row."""
     axes = joined_axes(output.shape, tuple([view.shape for view in inputs]))
     operands, general = [], False
     for number, (view, code) in enumerate(zip(inputs, codes, strict=True)):
@@ -125,7 +127,7 @@ def launch_pointwise(call: DeviceCall, kernel: str, rows: list[tuple], tables: l
 
 
 def _period(view: View, output: View) -> int | None:
-    """The number of values of an operand that repeat along the result, 0 if it has as many; None for other forms."""
+    """The number of values of an operand that repeat along the result, 0 if none repeats; None for other forms."""
     if view.size == output.size:
         return 0
     if view.size == 1:
@@ -153,7 +155,7 @@ def launch_values(call: DeviceCall, name: str) -> bool:
 
 
 def pointwise(call: DeviceCall) -> None:
-    """One arithmetic or mathematical operator over a batch."""
+    """Queues one arithmetic or mathematical operator on a batch."""
     first = call.items[0]
     common = common_type([Spec(view.shape, view.dtype) for view in first.inputs])
     meet = common if first.output.dtype == BOOL else first.output.dtype
@@ -161,9 +163,9 @@ def pointwise(call: DeviceCall) -> None:
     if name == "fdiv" and meet.kind == "f":
         name = "div"
     if name == "bitnot" and common == BOOL:
-        # ~x of what is 0 or 1 is not 0 in a wider type: x == 0 is meant
+        # in a wider type, ~x is not 0 for x = 1: x == 0 gives the right result
         name = "eq"
-    # an operand that turns negative in the common type does so by its sign bit
+    # UINT64 becomes INT64 by its bits, so large numbers become negative
     codes = [TYPE_CODES[INT64 if view.dtype == UINT64 and common == INT64 else view.dtype] for view in first.inputs]
     if launch_values(call, name):
         return

@@ -23,14 +23,14 @@ ROW = np.dtype(
 
 
 def check_size(item: Item) -> None:
-    """Raises if there are no pixels, or too many for the kernels."""
+    """Raises an error if there are no pixels, or too many for the kernels."""
     some_pixels(item.input.shape)
     if item.input.size >= 1 << 31:
         raise ValueError(f"the image has {item.input.size} values; the GPU form takes fewer than 2**31")
 
 
 def rows_of(item: Item, size: tuple[int, int], anchor: tuple[int, int], largest: bool, border: int) -> list[Any]:
-    """A row for an image, or for each of its planes."""
+    """Rows for the images, or for each of their planes."""
     shape, layout, source, target = item.input.shape, item.layouts[0], item.input, item.output
     axes = spatial(layout)
     height, width = (shape[axis] for axis in axes)
@@ -65,7 +65,7 @@ def _extremes(op: Operator, largest: bool) -> None:
     def _(item: Item) -> tuple[tuple[int, int], tuple[int, int]]:
         check_size(item)
         size, anchor = morphology.window_of(item.args)
-        # Doing it again is the same as a larger window.
+        # To repeat the operation gives the same result as a larger window.
         times = item.args.iterations
         wide, tall = ((extent - 1) * times + 1 for extent in size)
         return (wide, tall), (anchor[0] * times, anchor[1] * times)

@@ -1,7 +1,7 @@
-"""Boxes of elements that are moved: the GPU form of crops, slices, flips, transposes and joins.
+"""Moves boxes of elements: the GPU form of crops, slices, flips, transposes and joins.
 
-A box has an address, strides on either side and extents. Axes that follow one another on both sides are joined; where enough
-bytes are next to one another on both, they are moved as runs, sixteen bytes a thread, else element by element.
+A box has extents, and an address and strides in the input and in the output. Axes that follow one another in both are joined. If
+enough bytes are next to one another in both, they are moved as runs, sixteen bytes by each thread; else element by element.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,9 @@ def strides_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 def box_of(
     source: View, target: View, extents: Sequence[int] | None = None, at: Sequence[int] = (), to: Sequence[int] = ()
 ) -> Box:
-    """A box of one array, from place ``at``, that goes to place ``to`` of another of as many axes; by default all of it."""
+    """A box of one array, from place ``at``, that is moved to place ``to`` of another array with as many axes; by default the
+    whole.
+    """
     size = source.dtype.itemsize
     inputs, outputs = strides_of(source.shape, size), strides_of(target.shape, size)
     start = source.address + sum(place * stride for place, stride in zip(at, inputs))
@@ -73,13 +75,13 @@ def box_of(
 
 
 def whole(source: View, target: View) -> Box:
-    """A whole array."""
+    """The box of a whole array."""
     step = (source.dtype.itemsize,)
     return Box(source.address, target.address, (source.size,), step, step, source.address + source.nbytes)
 
 
 def filling(table: int, values: int, target: View, extents: Sequence[int], to: Sequence[int], channel: int) -> Box:
-    """A box of the target that gets the entry of a table in device memory: the only one, or one for each channel."""
+    """A box of the target that is filled from a table in device memory: with its only entry, or with one for each channel."""
     size = target.dtype.itemsize
     outputs = strides_of(target.shape, size)
     goal = target.address + sum(place * stride for place, stride in zip(to, outputs))
@@ -92,7 +94,7 @@ def filling(table: int, values: int, target: View, extents: Sequence[int], to: S
 
 
 def around(shape: Sequence[int], low: Sequence[int], extents: Sequence[int]) -> Iterable[tuple[list[int], list[int]]]:
-    """The part of an array outside a box in it, as boxes that do not overlap: places and extents."""
+    """The part of an array outside a box in it, as the places and extents of boxes that do not overlap."""
     place, extent = [0] * len(shape), list(shape)
     if not all(extents):
         yield place, extent
@@ -117,7 +119,7 @@ def divide_by(extent: int) -> tuple[int, int, int]:
 
 
 def joined(extents: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> list[tuple[int, int, int]]:
-    """The axes of a box (extent, input stride, output stride), outermost first, as few as possible."""
+    """The axes of a box (extent, input stride, output stride), outermost first, joined to as few as possible."""
     axes: list[tuple[int, int, int]] = []
     for extent, source, target in zip(extents, inputs, outputs, strict=True):
         if extent == 1:
@@ -171,7 +173,7 @@ def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
 
 
 def _whole_pixels(axes: Sequence[tuple[int, int, int]]) -> bool:
-    """True if axes step over pixels of three bytes."""
+    """True if the strides of the axes are multiples of a pixel of three bytes."""
     return bool(axes) and all(source % PIXEL == target % PIXEL == 0 for _, source, target in axes)
 
 
@@ -179,7 +181,7 @@ def _whole_pixels(axes: Sequence[tuple[int, int, int]]) -> bool:
 def form_of(
     extents: tuple[int, ...], inputs: tuple[int, ...], outputs: tuple[int, ...], itemsize: int
 ) -> tuple[str, tuple[Any, ...], int]:
-    """The kernel for boxes of this form, what is in their rows after the addresses, and the number of blocks."""
+    """The kernel for boxes of this form, the fields of their rows after the addresses, and the number of blocks."""
     axes = joined(extents, inputs, outputs)
     if not axes:
         axes = [(1, itemsize, itemsize)]
@@ -204,9 +206,9 @@ def form_of(
 def _fields(
     counted: Sequence[tuple[int, int, int]], unit: int, run: int, blocks: tuple[int, ...] = ()
 ) -> tuple[tuple[Any, ...], int]:
-    """The fields of a row after the addresses, for axes, innermost first; and its number of elements.
+    """The fields of a row after the addresses, for these axes, innermost first; and the number of elements.
 
-    The dividers of the first axes are those of ``blocks`` instead of their extents.
+    The dividers of the first axes are for ``blocks`` and not for their extents.
     """
     if len(counted) > AXES:
         raise ValueError(
@@ -263,7 +265,7 @@ def parts(source: ArrayColumn, target: ArrayColumn, table: np.ndarray) -> Boxes:
 def borders(
     call: Launcher, target: ArrayColumn, place: np.ndarray, extents: np.ndarray, values: np.ndarray, channel: int
 ) -> list[Boxes]:
-    """What fills the outputs around boxes in them: one value, or one for each channel."""
+    """Boxes that fill the outputs around boxes in them, with one value, or one for each channel."""
     shapes, size = target.shapes, target.dtype.itemsize
     values = np.ascontiguousarray(values, target.dtype)
     address, outputs = call.upload(values), tables.strides_of(shapes, size)
@@ -291,7 +293,7 @@ def borders(
 
 
 def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
-    """Queues the moves of boxes that are columns, as ``move`` does for single ones."""
+    """Queues the moves of boxes that are rows of columns, as ``move`` does for single boxes."""
     if not boxes:
         return
     start, goal, extents, inputs, outputs, end = (
@@ -339,7 +341,7 @@ def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
 def _joined_columns(
     extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The axes (extent, strides) that ``joined`` finds for each box, and their numbers; one axis at least."""
+    """The axes (extent, strides) that ``joined`` returns for each box, and the number of axes, which is at least 1."""
     boxes, ndim = extents.shape
     if ndim > 1 and (extents != 1).all():
         return _joined_alike(extents, inputs, outputs)
@@ -362,7 +364,7 @@ def _joined_columns(
 
 
 def _joined_alike(extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same where no axis is of extent 1: all boxes whose axes are joined in the same way at once."""
+    """The same if no axis has extent 1: all boxes whose axes are joined in the same way are computed at once."""
     boxes, ndim = extents.shape
     joins = (inputs[:, :-1] == inputs[:, 1:] * extents[:, 1:]) & (outputs[:, :-1] == outputs[:, 1:] * extents[:, 1:])
     ways = joins @ (1 << np.arange(ndim - 1))
@@ -378,7 +380,7 @@ def _joined_alike(extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray) 
 
 
 class Tables:
-    """Small arrays in device memory, equal ones once."""
+    """Small arrays in device memory; equal arrays are uploaded once."""
 
     def __init__(self, call: DeviceCall) -> None:
         self._call = call

@@ -1,4 +1,4 @@
-"""Noise on the GPU: that of the CPU, from the same keys."""
+"""Noise on the GPU: the same numbers as on the CPU, from the same keys."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Images put into other images, or hidden in parts, on the GPU."""
+"""Puts images into other images, or hides parts of them, on the GPU."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -79,7 +79,7 @@ def _(call: DeviceCall) -> None:
     layers: list[list[Box]] = [[filling(zero, 1, view, view.shape, [0] * len(view.shape), -1) for view in targets]]
     for number, target in enumerate(targets):
         pool = pool_of(items, number)
-        # Parts may overlap: each one is moved after those that are below it.
+        # Parts may overlap: each part is moved after the parts that it covers.
         for depth, region in enumerate(regions_of(items, number)[0], 1):
             if len(layers) <= depth:
                 layers.append([])

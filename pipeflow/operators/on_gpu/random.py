@@ -1,4 +1,4 @@
-"""Random numbers on the GPU: the CPU's numbers, from the same keys."""
+"""Random numbers on the GPU: the same numbers as on the CPU, from the same keys."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ RANDOM_ROW = row_type(
 
 
 def _launch(call: DeviceCall, distribution: int, values: list[tuple[float, float, float]], listed: Any = None) -> None:
-    """A row an item: ``values`` are low, high and top, ``listed`` the address and the length of each item's list."""
+    """Launches with a row for each item: ``values`` are low, high and top, ``listed`` the address and the length of its list."""
     rows = [
         (x.output.address, address, x.key, *numbers, x.output.size, length, distribution, TYPE_CODES[x.output.dtype])
         for x, numbers, (address, length) in zip(call.items, values, listed or [(0, 0)] * len(values), strict=True)
@@ -95,12 +95,12 @@ def _(item: Item) -> None:
         raise ValueError(
             "a single number to choose from is read on the CPU, where the choice is made: give it without .gpu()"
         )
-    random.chosen(item.input.shape[0], (), item.args.p, seeds.Key(0))  # says what is wrong with p
+    random.chosen(item.input.shape[0], (), item.args.p, seeds.Key(0))  # raises the error that says what is wrong with p
 
 
 @random.choice.gpu
 def _(call: DeviceCall) -> None:
-    """Which elements are chosen is drawn on the CPU; they are moved one by one."""
+    """The elements are chosen on the CPU, and moved one by one."""
     size = call.items[0].output.dtype.itemsize
     boxes = []
     for item in call.items:

@@ -15,7 +15,7 @@ SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER = range(6)  # enum Re
 AS_IT_IS, MEAN, ROOT, FACTOR = range(4)  # enum Finish
 THREADS = 256
 CHUNK = 16384  # elements of one result that a block takes
-FEW = 64  # elements of one result that a thread takes alone
+FEW = 64  # one thread takes a whole result of up to this number of elements
 FLOAT64 = np.dtype(np.float64)
 
 EXTENT = np.dtype([("extent", "i8"), ("stride", "i8")])
@@ -48,7 +48,7 @@ MOMENTS_ROW = row_type(
     epsilon="f8",
     scale="f8",
 )
-SUMMED = {np.dtype(np.uint8), np.dtype(np.float32)}  # what sum_span adds up
+SUMMED = {np.dtype(np.uint8), np.dtype(np.float32)}  # the types that sum_span adds up
 FINISH_ROW = row_type(
     partials="u8",
     output="u8",
@@ -67,7 +67,7 @@ Extents = list[tuple[int, int]]
 
 @dataclass
 class Reduction:
-    """How one array is reduced: its axes, joined where they are neighbours of one kind, and the share of a block."""
+    """How one array is reduced: its axes (neighbouring axes of one kind are joined), and the share of a block."""
 
     view: View
     kept: Extents
@@ -79,7 +79,7 @@ class Reduction:
     @classmethod
     def of(cls, view: View, axes: Sequence[int]) -> "Reduction":
         """The reduction of an array over some axes."""
-        joined: list[tuple[bool, int, int]] = []  # whether reduced, extent and stride, innermost first
+        joined: list[tuple[bool, int, int]] = []  # True if reduced, extent, stride; innermost first
         stride = 1
         for axis in range(len(view.shape) - 1, -1, -1):
             extent, gone = view.shape[axis], axis in axes
@@ -104,24 +104,24 @@ class Reduction:
 
     @property
     def count(self) -> int:
-        """The number of elements of each."""
+        """The number of elements of each result."""
         return math.prod(extent for extent, _ in self.reduced)
 
     @property
     def kernel(self) -> str:
-        """The kernel for it."""
+        """The kernel for this reduction."""
         if not self.one_by_one and len(self.reduced) == 1 and self.inner in (1, 3):
             return f"reduce_span<{{}}, {self.inner}>"
         return "reduce<{}>"
 
     @property
     def spans(self) -> bool:
-        """True if sum_span can add up its values."""
+        """True if the kernel sum_span can add up the values."""
         return "span" in self.kernel and self.view.dtype in SUMMED
 
     @property
     def one_by_one(self) -> bool:
-        """True if every thread makes a result alone."""
+        """True if one thread computes a whole result."""
         return self.count <= FEW or (self.count <= 4 * FEW and self.results >= 8192)
 
     @property
@@ -131,7 +131,7 @@ class Reduction:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks that work on it."""
+        """The number of blocks for this reduction."""
         if self.one_by_one:
             return ceil_div(self.results, THREADS)
         outer = self.results // self.inner if self.inner else 0
@@ -145,14 +145,16 @@ class Reduction:
 
 
 def accumulated(dtype: np.dtype, operation: int = SUM) -> str:
-    """The type in which values of a type, or their squares, are added up: 64 bits hold no squares of large integers."""
+    """The type in which values of a type, or their squares, are added up. The squares of large integers do not fit
+    into 64 bits.
+    """
     if operation == DISTANCES or (operation == SQUARES and dtype.itemsize >= 4):
         return "double"
     return {"f": "double", "i": "long long"}.get(dtype.kind, "unsigned long long")
 
 
 def tables(call: DeviceCall, lists: Sequence[Extents]) -> list[int]:
-    """The addresses of several tables of axes."""
+    """The device addresses of several tables of axes."""
     flat = [axis for axes in lists for axis in axes]
     start = call.upload(np.array(flat or [(1, 0)], EXTENT))
     ends = np.cumsum([0, *[len(axes) for axes in lists]])
@@ -160,7 +162,7 @@ def tables(call: DeviceCall, lists: Sequence[Extents]) -> list[int]:
 
 
 def place_partials(call: DeviceCall, plans: Sequence[Reduction], times: int = 1) -> None:
-    """Gives the reductions memory for so many times their partial results, one after another."""
+    """Gives the reductions memory for ``times`` sets of partial results, one after another."""
     address = call.scratch(times * sum(plan.nbytes for plan in plans))
     for plan in plans:
         plan.partials = address
@@ -175,7 +177,7 @@ def launch_reductions(
     means: Sequence[View] | None = None,
     moments: int = 1,
 ) -> None:
-    """The first step: every block reduces a chunk. ``means`` are those of DISTANCES; two ``moments`` are those of sum_span."""
+    """The first step: every block reduces a chunk. ``means`` are for DISTANCES; ``moments`` is 2 for the two sums of sum_span."""
     addresses = tables(call, [axes for plan in plans for axes in (plan.kept, plan.reduced)])
     groups: dict[str, list[tuple[tuple, int]]] = {}
     for number, plan in enumerate(plans):
@@ -218,7 +220,7 @@ def launch_reductions(
 
 
 def launch_moments(call: DeviceCall, rows: Sequence[tuple]) -> None:
-    """The second step of two moments: means and factors."""
+    """The second step for two moments: computes means and factors."""
     table = np.array(rows, MOMENTS_ROW)
     call.launch("reduce.cu:finish_moments", table, [ceil_div(int(n), THREADS) for n in table["results"]], THREADS)
 

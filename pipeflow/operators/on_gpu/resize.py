@@ -1,4 +1,6 @@
-"""Resizing on the GPU: tap tables from the regions, then tiles in one pass, or one pass an axis."""
+"""Resizing on the GPU: a kernel makes tap tables from the regions; then tiles are resized in one pass, or each axis
+in its own.
+"""
 
 from typing import NamedTuple
 
@@ -14,7 +16,7 @@ from pipeflow.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTER
 
 TILE_ROWS, TILE_FLOATS = 8, 6144  # as in resize_tiles.cu
 TILE_WIDTHS = (64, 32, 16, 8, 4, 2, 1)
-MOST = 1 << 31  # elements that the kernels count in 32 bits
+MOST = 1 << 31  # elements that the kernels can count in 32 bits
 EDGE = 1e-6  # as in taps.cu
 FLOAT = np.dtype(np.float32)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
@@ -94,7 +96,7 @@ def spatial(item: Item) -> tuple[tuple[int, ...], str]:
 
 
 def some_pixels(item: Item) -> None:
-    """Refuses an image without pixels."""
+    """Raises an error if the image has no pixels."""
     if not (item.input.size and item.outputs[0].size):
         shape, wanted = item.input.shape, item.outputs[0].shape
         raise ValueError(f"cannot resize an image of shape {shape} to {wanted}: it has no pixels")
@@ -125,7 +127,7 @@ def _(call: DeviceCall) -> None:
     items = call.items
     source, target = (ArrayColumn.of(views) for views in zip(*[(item.input, item.output) for item in items]))
     resized(call, source, target, np.stack([item.plan for item in items]), items[0].layouts[0], items[0].args.antialias)
-    if len(items[0].outputs) > 1:  # save_attrs
+    if len(items[0].outputs) > 1:  # the second output of save_attrs
         boxes = []
         for item in items:
             sizes = item.outputs[1]
@@ -142,19 +144,19 @@ def _(call: TableCall) -> None:
 
 
 class Taps(NamedTuple):
-    """The tap tables of one axis of every sample: their addresses, and how many taps an output has."""
+    """The tap tables of one axis of every sample: their addresses, and the number of taps of an output."""
 
     starts: np.ndarray
     weights: np.ndarray
     counts: np.ndarray
 
     def some(self, chosen: np.ndarray) -> "Taps":
-        """Those of some samples."""
+        """The tap tables of some samples."""
         return Taps(*[column[chosen] for column in self])
 
 
 def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
-    """How many pixels an output of each axis is computed from, at most."""
+    """The largest number of pixels that an output of each axis is computed from."""
     scale = (axes["high"] - axes["low"]) / axes["full"]
     kind = axes["kind"]
     widen = np.maximum(np.abs(scale), 1.0) if antialias else np.ones_like(scale)
@@ -168,7 +170,7 @@ def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
 
 
 def make_taps(call: Launcher, axes: np.ndarray, antialias: bool) -> list[Taps]:
-    """Queues the kernel that makes the tables of axes, a column for each spatial axis."""
+    """Queues the kernel that makes the tap tables; returns them for each spatial axis."""
     flat = axes.ravel()
     counts = tap_counts(flat, antialias)
     outputs = flat["count"]
@@ -212,7 +214,7 @@ def images(
     pixel: np.ndarray,
     taps: list[Taps],
 ) -> None:
-    """Queues the resizes of so many images each, whose pixels have so many values next to each other."""
+    """Queues the resizes of samples with ``outer`` images each, whose pixels have ``pixel`` values next to each other."""
     (height, width), (tall, wide), (y, x) = axes["size"].T, axes["count"].T, taps
     picked = (source.dtype == target.dtype) & (y.counts == 1) & (x.counts == 1)
     tiles = np.zeros_like(pixel)
@@ -286,10 +288,10 @@ def tile_rows(
 
 
 def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.ndarray:
-    """The widest tile whose blended rows fit into shared memory; 0 if not even those of one column do."""
+    """The widest tile whose blended rows fit into shared memory; 0 if even the rows of one column do not fit."""
     scale = np.abs(axes["high"] - axes["low"]) / axes["full"]
     widths = np.array(TILE_WIDTHS)[:, None]
-    # the first pixels of two neighbours differ by the scale, and by one because both are whole; one more for rounding
+    # the first pixels of neighbouring outputs differ by the scale, plus one because both are whole, plus one for rounding
     between = np.floor(scale * (np.minimum(widths, axes["count"]) - 1)).astype(np.int64) + 2 * (widths > 1)
     span = np.minimum(between + counts, axes["size"]) * pixel
     fits = span <= TILE_FLOATS // TILE_ROWS // 4 * 4
@@ -297,7 +299,7 @@ def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.n
 
 
 def counted(totals: np.ndarray) -> None:
-    """These kernels count in 32 bits."""
+    """Raises an error for more values than these kernels count in 32 bits."""
     if totals.max() >= MOST:
         raise ValueError(f"the GPU resizes to fewer than 2**31 values at a time, got {totals.max()}")
 

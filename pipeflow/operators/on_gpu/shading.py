@@ -12,7 +12,7 @@ from pipeflow.operators import shading
 from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by
 
-VALUES, COUNTED = 1024, 8192  # of a block, of the image and of a field
+VALUES, COUNTED = 1024, 8192  # that a block works on: values of the image, and values of a field
 SHADE_ROW = np.dtype(
     [
         ("input", "u8"),
@@ -52,7 +52,7 @@ SUM, ROOT, PRODUCT, CLOUD = range(4)  # enum Pattern of shading.cu
 
 
 def check_size(item: Item) -> None:
-    """Raises if there are no pixels, or too many for the kernels."""
+    """Raises an error if there are no pixels, or too many for the kernels."""
     some_pixels(item.input.shape)
     if item.input.size >= 1 << 31:
         raise ValueError(f"the image has {item.input.size} values; the GPU form takes fewer than 2**31")
@@ -97,7 +97,7 @@ _light(shading.gaussian, PRODUCT, shading.gaussian_light)
 
 
 def clouds(call: DeviceCall, roughness: Sequence[float]) -> np.ndarray:
-    """Rows of ``shade`` with a cloud for each item: from 0 to 1, times 1 plus 0."""
+    """Rows of ``shade`` with a cloud from 0 to 1 for each item; the caller sets slope and offset."""
     rows = np.zeros(len(call.items), SHADE_ROW)
     rows["pattern"], rows["times"] = CLOUD, 1
     extents = [item.input.shape[:2] for item in call.items]
@@ -131,7 +131,7 @@ def clouds(call: DeviceCall, roughness: Sequence[float]) -> np.ndarray:
 def _cloud(
     op: OpDef, line_of: Callable[[Item], tuple[float, float, float]], check: Callable[[Any], None] | None = None
 ) -> None:
-    """An operator whose pattern is a cloud plus a number; ``line_of`` returns that number, the slope and the offset."""
+    """Declares an operator whose pattern is a cloud plus a number; ``line_of`` returns this number, the slope and the offset."""
 
     @op.gpu_plan
     def _(item: Item) -> None:

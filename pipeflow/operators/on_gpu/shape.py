@@ -53,11 +53,11 @@ def _(item: Item) -> tuple[View, ...]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# what moves
+# operators that move elements
 
 
 def size_of(call: DeviceCall) -> int:
-    """Bytes of an element."""
+    """The number of bytes of an element."""
     return call.items[0].input.dtype.itemsize
 
 
@@ -125,7 +125,7 @@ def _(call: DeviceCall) -> None:
 
 
 def permuted(items: Sequence[Item]) -> list[int]:
-    """The sample for each output."""
+    """The number of the input sample for each output sample."""
     indices = items[0].args.indices
     if len(indices) != len(items) or len(items) == 1:
         indices = [index for item in items for index in item.args.indices]

@@ -1,4 +1,4 @@
-"""Copies, indexing, extents and constants on the GPU: boxes that are moved."""
+"""Copies, indexing, extents and constants on the GPU."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -65,11 +65,11 @@ def _(call: DeviceCall) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------
-# numbers that the host knows
+# results that the host knows
 
 
 def uploaded(call: DeviceCall, values: Sequence[np.ndarray]) -> None:
-    """Puts an array of the host into each output."""
+    """Uploads an array of the host for each output."""
     tables = Tables(call)
     boxes = []
     for item, value in zip(call.items, values, strict=True):

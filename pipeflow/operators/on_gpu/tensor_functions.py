@@ -57,7 +57,7 @@ def with_tensors(
 
 
 def aligned_for_xla(array: Any) -> Any:
-    """The array, or a copy if its address is not aligned as XLA expects: on a GPU it does not check this."""
+    """The array, or a copy if its address is not aligned as XLA expects. XLA does not check this on a GPU."""
     return array if not array_address(array) % XLA_ALIGNMENT else array.copy()
 
 

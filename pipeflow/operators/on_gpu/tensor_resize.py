@@ -48,7 +48,7 @@ def _(call: DeviceCall) -> None:
 
 
 def along(call: DeviceCall, several: Sequence[tuple[View, View, Step]], copied: bool, antialias: bool) -> None:
-    """Queues a pass of several samples of equal types."""
+    """Queues a pass over several samples of equal types."""
     source, target = (
         ArrayColumn.of([view.reshape(view.size) for view in views])
         for views in zip(*[(before, after) for before, after, _ in several])
@@ -58,7 +58,7 @@ def along(call: DeviceCall, several: Sequence[tuple[View, View, Step]], copied: 
     (taps,) = make_taps(call, np.stack([axes for *_, (_, axes) in several]), antialias)
     if copied:
         one = np.ones_like(extent)
-        only = np.full(len(several), call.upload(np.zeros(1, np.int32)))  # one column, which stays where it is
+        only = np.full(len(several), call.upload(np.zeros(1, np.int32)))  # one column, which does not move
         every = np.ones(len(several), bool)
         pick(call, source, target, (extent, one), (result, one), pixel, taps.starts, only, every)
     else:

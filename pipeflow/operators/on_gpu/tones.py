@@ -1,4 +1,4 @@
-"""Tones on the GPU: values are replaced by those of a table, or stretched by counts of the image."""
+"""Tones on the GPU: values are replaced by those of a table, or stretched by a histogram of the image."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,9 @@ EVERY = np.arange(256, dtype=np.uint8)
 
 
 def _by_table(op: Operator) -> None:
-    """The GPU form of an operator whose result depends on each value alone: the CPU's own answer for all 256."""
+    """Declares the GPU form of an operator that changes each value by itself: a table with the results of the CPU for all 256
+    values.
+    """
 
     @op.gpu_plan
     def _(item: Item) -> np.ndarray:

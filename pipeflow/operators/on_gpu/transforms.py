@@ -1,4 +1,4 @@
-"""coord_transform on the GPU, and the launch that moves points for others."""
+"""coord_transform on the GPU, and the launch that other operators use to move points."""
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def _(call: DeviceCall) -> None:
 
 
 def launch_points(call: DeviceCall, plans: list[tuple[np.ndarray | None, float, np.ndarray]]) -> None:
-    """Every point of each item through its matrix (or one factor) and its offset."""
+    """Queues for every point of each item: the matrix (or one factor) times the point, plus the offset."""
     tables = Tables(call)
     rows = []
     for item, (matrix, factor, offset) in zip(call.items, plans, strict=True):

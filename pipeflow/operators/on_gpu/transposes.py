@@ -1,4 +1,4 @@
-"""Boxes that are read along another axis than they are written: planes of pixels, and tiles in shared memory."""
+"""Moves boxes whose innermost axis differs between input and output: planes of pixels, and tiles in shared memory."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,13 +8,13 @@ from pipeflow.kernels.gpu import WORDS
 
 Axis = tuple[int, int, int]  # extent, stride in the input, stride in the output
 CHANNELS = 3  # of split_pixels and join_pixels
-LINE = 4096  # pixels that a block of these works on
-SHORTEST = 16  # elements of an axis for which a tile is worth its memory
-TILES = 4  # that a block moves
+LINE = 4096  # pixels that a block of these kernels works on
+SHORTEST = 16  # the fewest elements of an axis for which a tile is faster
+TILES = 4  # tiles that a block moves
 
 
 class Transpose(NamedTuple):
-    """A kernel of transpose.cu for a box, its axes, innermost first, and how many blocks share in each of the first two."""
+    """A kernel of transpose.cu for a box, the axes, innermost first, and the numbers of blocks along the first two axes."""
 
     kernel: str
     axes: list[Axis]
@@ -22,7 +22,7 @@ class Transpose(NamedTuple):
 
 
 def transpose_of(axes: Sequence[Axis], unit: int, name: str) -> Transpose | None:
-    """The kernel for a box with these axes, outermost first; None if one of move.cu suits it better.
+    """The kernel for a box with these axes, outermost first; None if a kernel of move.cu is better.
 
     ``unit`` is the number of bytes of an element, and ``name`` its type in the kernels.
     """
@@ -38,5 +38,5 @@ def transpose_of(axes: Sequence[Axis], unit: int, name: str) -> Transpose | None
             return Transpose(f"join_pixels<{name}>", ordered, (1, ceil_div(other[0], LINE)))
     if min(inner[0], other[0]) < SHORTEST:
         return None
-    side = 64 if unit <= 2 else 32  # of a Tile
+    side = 64 if unit <= 2 else 32  # the side of a Tile
     return Transpose(f"transpose<{name}>", ordered, (ceil_div(inner[0], side * TILES), ceil_div(other[0], side)))

@@ -36,7 +36,7 @@ ROW = np.dtype(
 )
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 FLOAT = np.dtype(np.float32)
-LARGE = 1 << 31  # elements that 32 bits do not count
+LARGE = 1 << 31  # from this number of elements on, 32 bits are too few to count them
 
 
 @warp.rotate.gpu_plan
@@ -60,7 +60,7 @@ def _(item: Item) -> np.ndarray | None:
 
 
 def check_pixels(item: Item) -> None:
-    """Raises if there are no pixels, or too many for the kernels."""
+    """Raises an error if there are no pixels, or too many for the kernels."""
     if not item.input.size:
         raise ValueError(f"the image has no pixels: shape {item.input.shape}")
     pixels = int(np.prod(item.outputs[0].shape[:-1]))
@@ -86,7 +86,7 @@ def _(call: DeviceCall) -> None:
 
 
 def small(item: Item) -> bool:
-    """True if 32 bits count the elements."""
+    """True if 32 bits are enough to count the elements."""
     return max(item.input.size, item.output.size) < LARGE
 
 

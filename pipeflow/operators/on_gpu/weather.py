@@ -31,7 +31,7 @@ RAIN_ROW = np.dtype(
     align=True,
 )
 LIGHT_ROW = row_type(input="u8", output="u8", lightness="u8", scale="u8", total="i8")
-RAINED, LIT = 512, 1024  # pixels of a block
+RAINED, LIT = 512, 1024  # pixels that a block works on
 
 
 @weather.rain.gpu_plan

@@ -1,8 +1,8 @@
 """Reads samples from a server before the pipeline's threads need them.
 
-A thread that waits for a server uses no processor time, so many of them can wait at once. The batches after the present one
-are known in advance, so they are requested too, as many as there is room for. If a reader says where the bytes of its
-samples are, those next to each other come with one request, whichever batches they belong to.
+A thread that waits for a server uses no processor time, so many of them can wait at once. The batches after the present one are
+known in advance, so their samples are requested too, while there is room. If a reader says where the bytes of its samples are,
+samples that are next to each other are read with one request, even if they belong to different batches.
 """
 
 import copy
@@ -25,15 +25,15 @@ T = TypeVar("T")
 THREADS = 128  # requests at a time
 INDEXES = 16  # files whose indexes are made at a time
 AHEAD = 1 << 26  # bytes that are requested before they are needed
-SAMPLES = 4096  # that are requested before they are needed, if they can share requests
-ALONE = 512  # if they cannot
-NEXT_EPOCH = 0.125  # the share of both for the next epoch, which may never be read
+SAMPLES = 4096  # samples that are requested before they are needed, if they can share requests
+ALONE = 512  # the same, if they cannot share requests
+NEXT_EPOCH = 0.125  # the share of these limits for the next epoch, which may never be read
 PIECE = 1 << 20  # the longest request that several samples share
-GAP = 1 << 15  # bytes between two samples that are read rather than requested around
-FIRST = 1 << 18  # the size of a sample, before one has been read
-_BATCHES = 8  # batches in which a sample is kept that is not taken, as a cache has it
+GAP = 1 << 15  # two samples with fewer bytes than this between them are read with one request
+FIRST = 1 << 18  # the assumed size of a sample, until one has been read
+_BATCHES = 8  # a sample that no step takes (a cache has it) is kept for this number of batches
 
-Span = tuple[str, int, int]  # of a file: its path, the first byte, the number of bytes
+Span = tuple[str, int, int]  # the path of a file, the first byte, the number of bytes
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Planned:
     """A batch that is requested before its turn."""
 
     indices: np.ndarray
-    size: float  # the share of the room ahead that it takes
+    size: float  # the share of the room ahead that the batch takes
     ends: bool  # True if an epoch ends with it
 
 
@@ -55,7 +55,7 @@ class _Announced:
 
 
 def of_each(read: Callable[..., T], *columns: Sequence[Any], far: bool) -> Iterator[T]:
-    """What a function gives for each file, in order; for files on a server it runs for several of them at the same time."""
+    """The results of a function for each file, in order. For files on a server it runs for several files at the same time."""
     if not far:
         yield from map(read, *columns)
         return
@@ -64,11 +64,11 @@ def of_each(read: Callable[..., T], *columns: Sequence[Any], far: bool) -> Itera
 
 
 class ReadAhead:
-    """Reads the samples of batches to come on its own threads.
+    """Reads the samples of later batches on its own threads.
 
-    ``samples`` is a reader's object with ``fetch``. It may have ``spans(index)``, where the bytes of a sample are, and
-    ``assembled(index, parts)``, which makes the sample of them. A sample whose spans are None is fetched alone; one without
-    spans is read only when it is taken.
+    ``samples`` is a reader's object with ``fetch``. It may have ``spans(index)``, which returns where the bytes of a sample are,
+    and ``assembled(index, parts)``, which makes the sample from these bytes. If the spans are None, the sample is fetched alone.
+    If they are empty, it is read only when it is taken.
     """
 
     def __init__(self, samples: Any) -> None:
@@ -79,10 +79,10 @@ class ReadAhead:
         self._waiting: dict[int, deque[_Announced]] = {}
         self._planned: deque[_Planned] = deque()
         self._scout: Sampler | None = None
-        self._wanted: Any = None  # the size of batches and the end of epochs that the scout has been walking with
+        self._wanted: Any = None  # the size of batches and the way to end epochs that the scout uses
         self._ahead = self._beyond = 0.0  # room of the planned batches, and of those after the end of an epoch
         self._at_end = False  # True if the last batch was the end of its epoch
-        self._batch = 0  # how many have been announced
+        self._batch = 0  # the number of batches that have been announced
         self._served: deque[tuple[int, list[int]]] = deque()
         self._mean = float(FIRST)
         self._untaken = False  # True if no sample of an old batch has been taken: a cache has them all
@@ -108,7 +108,9 @@ class ReadAhead:
         self._drop_old(indices)
 
     def _scouted(self, request: Request) -> list[_Planned]:
-        """The batches for which there is room now, a quarter of it at least: neighbours can then be read together."""
+        """The next batches for which there is room. There are none until a quarter of the room is free: then more neighbours are
+        read together.
+        """
         found: list[_Planned] = []
         if self._scout is None or self._ahead > 0.75 or not self._scout.order.foreseeable:
             return found
@@ -143,7 +145,7 @@ class ReadAhead:
         return together + alone * max(self._mean / AHEAD, 1 / ALONE)
 
     def _announce(self, batches: Sequence[_Planned]) -> None:
-        """Begins to read the samples of batches, in the order in which they will be needed, neighbours together."""
+        """Begins to read the samples of batches, in the order in which they will be needed; neighbours are read together."""
         read: list[tuple[int, _Announced, Sequence[Span] | None]] = []
         for planned in batches:
             self._batch += 1
@@ -163,7 +165,7 @@ class ReadAhead:
                 self._waiting.setdefault(index, deque()).append(sample)
 
     def _dropped(self, batch: int, indices: list[int]) -> int:
-        """Forgets these samples up to a batch, and counts them; under the lock."""
+        """Forgets these samples up to a batch, and returns their number. The caller holds the lock."""
         dropped = 0
         for index in indices:
             found = self._waiting.get(index)
@@ -177,7 +179,7 @@ class ReadAhead:
         return dropped
 
     def _drop_old(self, indices: np.ndarray) -> None:
-        """Forgets the samples of a batch of long ago that have not been taken."""
+        """Forgets the samples of an old batch that have not been taken."""
         self._served.append((self._batch - len(self._planned), indices.tolist()))
         if len(self._served) <= _BATCHES:
             return
@@ -205,7 +207,7 @@ class ReadAhead:
         try:
             parts = [_part(piece.result(), begin, length) for piece, begin, length in sample.parts]
         except (Exception, CancelledError):
-            return self._samples.fetch(index)  # this sample may be fine; otherwise the error is about its own bytes
+            return self._samples.fetch(index)  # the sample may be good; if it is not, this error is about its own bytes
         return self._samples.assembled(index, parts)
 
     def forget(self) -> None:
@@ -224,12 +226,12 @@ class ReadAhead:
 
 
 def _part(piece: np.ndarray, begin: int, length: int) -> np.ndarray:
-    """Some bytes of a piece, as a copy: a sample that the user keeps must not keep the whole piece."""
+    """Some bytes of a piece, as a copy: else a sample that the user keeps would keep the whole piece."""
     return piece if len(piece) == length else piece[begin : begin + length].copy()
 
 
 def merged(spans: Iterable[Span]) -> dict[Span, Span]:
-    """The piece of a file in which each span is read: neighbours share one, up to a length."""
+    """The piece of a file in which each span is read. Neighbours share a piece, up to a length."""
     pieces: dict[Span, Span] = {}
     together: list[Span] = []
     end = 0

@@ -24,9 +24,9 @@ def column_rows(column: Any, name: str, where: str) -> Rows:
     if not chunks:
         return lambda _row: np.empty(0)
     array = chunks[0]
-    if hasattr(array.type, "index_type"):  # a dictionary of repeated values
+    if hasattr(array.type, "index_type"):  # repeated values, stored once in a dictionary
         array = array.dictionary_decode()
-    if hasattr(array, "storage"):  # an extension: what it is made of
+    if hasattr(array, "storage"):  # an extension type: read the type that it is stored as
         array = array.storage
     rows = _rows_of(array, name, where)
     if not array.null_count:
@@ -100,7 +100,7 @@ def _numbers(array: Any, name: str, where: str) -> np.ndarray:
     if array.null_count:
         array = array.fill_null(
             False if types.is_boolean(kind) else 0
-        )  # a row without a value is refused where it is read
+        )  # a row without a value is refused when it is read
     return array.to_numpy(zero_copy_only=False)
 
 

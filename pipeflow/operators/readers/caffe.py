@@ -49,13 +49,13 @@ class Records:
 
 
 def check_outputs(image: bool, others: bool, name: str) -> None:
-    """At least one."""
+    """Raises an error if the call has no outputs."""
     if not image and not others:
         raise ValueError(f"'image_available' and '{name}' leave nothing to read")
 
 
 def image_of(data: memoryview, extents: Sequence[int], where: str) -> np.ndarray:
-    """Values of an image that is not encoded, in its shape."""
+    """The values of an image that is not encoded, in its shape."""
     height, width, channels = extents
     if min(extents) < 0 or height * width * channels != len(data):
         raise BadData(f"{where}: {len(data)} bytes for an image of {height} by {width} with {channels} channels")
@@ -105,10 +105,10 @@ def datum(image: bytes, label: "int | None") -> bytes:
     examples=['fn.readers.caffe(path="train_lmdb", random_shuffle=True)'],
 )
 class CaffeReader:
-    """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
+    """Reads the encoded image (bytes) and the label (int32 of shape (1,)) of each record of Caffe's LMDB databases.
 
-    Images that are stored as values have their shape, HWC. The label of a record without label is empty. The databases
-    are only read; no library for LMDB is needed.
+    Images that are stored as values are returned in their shape, HWC. The label of a record without label is empty. The
+    databases are only read; no library for LMDB is needed.
     """
 
     def __init__(

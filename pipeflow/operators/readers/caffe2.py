@@ -1,7 +1,7 @@
 """`fn.readers.caffe2`: images, labels and more from LMDB databases of Caffe2's TensorProtos records.
 
 A record is a list (1) of tensors: extents (1), type (2), and values as floats (3), whole numbers (4), bytes (5) or strings (6).
-The image is the first one, then come the labels, their weights, additional tensors, and a box.
+The image is the first tensor; then come the labels, their weights, additional tensors, and a box.
 """
 
 from collections.abc import Iterator
@@ -62,9 +62,9 @@ def _outputs(args: Any) -> int:
 class Caffe2Reader:
     """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
-    Labels are int32: with `label_type` 0 one number; with 1, for each of `num_labels` classes 1 if the record has it,
-    else 0; with 2, the numbers of the record. With 3 they are float32, the weight of each class; with 4 there are none.
-    Additional tensors are float32 or int32 as they are stored, without their shape; a box is int32.
+    Labels depend on `label_type`: with 0 they are one int32; with 1 an int32 for each of `num_labels` classes, 1 if the record
+    has the class, else 0; with 2 the int32 numbers of the record; with 3 the weight of each class, float32; with 4 there are no
+    labels. Additional tensors are float32 or int32 as they are stored, without their shape; a box is int32.
     """
 
     def __init__(

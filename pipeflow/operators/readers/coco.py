@@ -14,7 +14,7 @@ from pipeflow.operators.readers.files import Paths, joined, read_file
 from pipeflow.operators.readers.places import local, strings
 from pipeflow.operators.readers.reader import reader
 
-_FARTHEST = 100_000  # pixels; the outline of a mask is walked in steps
+_FARTHEST = 100_000  # the farthest vertex of a polygon, in pixels: the outline is computed step by step
 
 
 def _outputs(args: Any) -> int:
@@ -146,7 +146,9 @@ class CocoReader:
         return self._sample(index, data)
 
     def fetch_many(self, indices: list[int], room: Room) -> list[tuple[np.ndarray, ...] | None]:
-        """The same of several samples; None for files that could not be read, which ``fetch`` reports."""
+        """The outputs of ``fetch`` for several samples; None for files that could not be read: ``fetch`` then
+        reports the error.
+        """
         files = self._paths.read_files(np.array(indices, np.int64), room)
         return [None if data is None else self._tried(index, data) for index, data in zip(indices, files)]
 
@@ -154,7 +156,7 @@ class CocoReader:
         try:
             return self._sample(index, data)
         except Exception:
-            return None  # `fetch` fails in the same way, for its sample alone
+            return None  # `fetch` then fails in the same way, but for one sample only
 
     def _sample(self, index: int, data: np.ndarray) -> tuple[np.ndarray, ...]:
         begin, end = int(self._ends[index]), int(self._ends[index + 1])

@@ -1,15 +1,15 @@
-"""Masks of COCO's annotations: run lengths, plain or as text, and polygons, as images of bool."""
+"""Masks of COCO's annotations as images of bool, made from run lengths (plain or as text) and polygons."""
 
 import numpy as np
 
-_FINER = 5  # outlines are walked on a grid of fifths of a pixel
+_FINER = 5  # outlines are computed on a grid of fifths of a pixel
 
 
 def decoded_counts(text: str) -> list[int] | None:
     """The run lengths in a text; None if it is damaged.
 
-    A number is written five bits in a character, from the low ones, the sixth bit saying that more follow; from the
-    fourth number on it is the difference to the number two before.
+    A character has five bits of a number, the low bits first; its sixth bit is 1 if more characters follow. From the fourth
+    number on, the text has the difference to the number two places before.
     """
     counts: list[int] = []
     value = shift = 0
@@ -29,14 +29,14 @@ def decoded_counts(text: str) -> list[int] | None:
 
 
 def runs(counts: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The mask of run lengths that go down the columns, the first of pixels outside."""
+    """The mask from run lengths along the columns; the first run is of pixels outside the mask."""
     inside = np.arange(len(counts)) % 2 == 1
     return np.repeat(inside, counts).reshape(width, height).T
 
 
 def filled(polygon: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The pixels of a polygon: in each column those between an odd and an even crossing of the outline."""
-    corners = (polygon.astype(np.float64) * _FINER + 0.5).astype(np.int64)  # towards zero
+    """The pixels of a polygon: in each column, those after an odd and before an even crossing of the outline."""
+    corners = (polygon.astype(np.float64) * _FINER + 0.5).astype(np.int64)  # rounded towards zero
     limit = _FINER * (max(height, width) + 1)
     mask = np.zeros(height * width + 1, np.int64)
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
@@ -51,14 +51,14 @@ def filled(polygon: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def _line(start: np.ndarray, end: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """The points of the grid along a side, one for each step of its longer direction, from the lower end on that axis."""
+    """The points of the grid along a side of the outline: one for each step along its longer axis, from the lower end."""
     (dx, dy) = np.abs(end - start)
     longer = 0 if dx >= dy else 1
     low, high = (start, end) if start[longer] <= end[longer] else (end, start)
     length = int(max(dx, dy))
     if length == 0:
         return start[:1], start[1:]
-    # Points beyond the image cross no column of it, or cross at its border: they need not be walked one by one.
+    # Points beyond the image cross no column of it, or only at its border: they need not be computed one by one.
     first = max(0, -limit - int(low[longer])) if longer == 0 else 0
     last = min(length, limit - int(low[longer])) if longer == 0 else length
     steps = np.arange(first, max(first, last) + 1)

@@ -1,4 +1,4 @@
-"""One connection to a server of http: one request after another, each body straight into an array.
+"""A connection to an HTTP server: sends one request after another, and reads each body directly into an array.
 
 The standard library's client takes a third of a millisecond of processor time for each answer, and copies its body three times.
 """
@@ -15,15 +15,15 @@ import numpy as np
 from pipeflow.errors import optional
 
 _LONGEST_HEAD = 1 << 16  # bytes of the headers of an answer
-# Everything printable: only spaces, control characters and letters beyond ASCII are quoted.
+# All printable characters: only spaces, control characters and letters beyond ASCII are quoted.
 _SAFE = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PORTS = {"http": 80, "https": 443}
-# Of a blocking socket with a time limit in the kernel, one call reads a whole body; elsewhere Python waits before each part.
+# With a time limit in the kernel the socket blocks, and one call reads a whole body; without it Python waits before each part.
 _WHOLE = socket.MSG_WAITALL if sys.platform == "linux" else 0
 
 
 class BrokenAnswer(Exception):
-    """An answer that is incomplete or not http."""
+    """An answer that is incomplete or is not HTTP."""
 
 
 class Answer(NamedTuple):
@@ -89,7 +89,7 @@ class Connection:
             code = int(status[:3])
             if code >= 200:
                 break
-            filled = len(rest)  # something before the answer
+            filled = len(rest)  # bytes before the answer
             self._head[:filled] = rest
         headers: dict[str, str] = {}
         for text in lines:
@@ -100,7 +100,7 @@ class Connection:
         return Answer(code, status[4:], headers, self._body(code, headers, rest))
 
     def _read_head(self, filled: int) -> tuple[int, int]:
-        """Where the headers end in what has come, and how much has come."""
+        """The place where the headers end, and the number of bytes that have come."""
         end = self._head.find(b"\r\n\r\n", 0, filled)
         while end < 0:
             if filled == len(self._head):

@@ -79,5 +79,5 @@ def _array(value: Any, index: int) -> np.ndarray:
     array = as_sample(value)
     if array.dtype == object and not isinstance(value, (str, bytes)):
         raise TypeError(f"item {index} of the data set holds {type(value).__name__}, which is not an array")
-    # a copy: the data set may keep its array, and the batch is the user's to write
+    # a copy: the data set may keep its array, and the user may write to the batch
     return array.astype(object) if array.dtype.kind in "US" else array.copy()

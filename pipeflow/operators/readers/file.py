@@ -32,7 +32,7 @@ DEFAULT_FILTERS = (*IMAGES, "*.flac", "*.ogg", "*.wav")
 class FileReader:
     """Reads files and their labels: the bytes of each file, and an integer.
 
-    With `file_root` alone, its sub-folders in alphabetical order are the labels 0, 1, 2 ...; `dir_filters`
+    With `file_root` alone, its sub-folders in alphabetical order have the labels 0, 1, 2 ...; `dir_filters`
     and `file_filters` (glob patterns) choose among folders and files. `files` lists paths, with `labels` or
     numbered from 0. `file_list` names a text file of lines "path label". Relative paths start at `file_root`,
     and those of a `file_list` without `file_root` at its folder.
@@ -90,7 +90,9 @@ class FileReader:
             return read_file(self._paths[index]), self._labels[index : index + 1].copy()
 
     def fetch_many(self, indices: list[int], room: Room) -> list[tuple[np.ndarray, ...] | None]:
-        """The same of several samples; None for files that could not be read, which ``fetch`` reports."""
+        """The outputs of ``fetch`` for several samples; None for files that could not be read: ``fetch`` then
+        reports the error.
+        """
         chosen = np.array(indices, np.int64)
         labels = self._labels[chosen]
         files = self._paths.read_files(chosen, room)
@@ -133,7 +135,7 @@ def _nothing_found(root: str, patterns: list[str], case_sensitive: bool) -> str:
     wanted = matcher(patterns, case_sensitive)
     with os.scandir(root) as entries:
         loose = [entry.name for entry in entries if entry.is_file() and wanted.match(entry.name)]
-    if loose:  # a flat folder is the commonest mistake: the folders' names are the labels
+    if loose:  # a folder without sub-folders is the most common mistake: the sub-folders are the labels
         return (
             f"no files found in the sub-folders of {root}, but {count_of(len(loose), 'file')} directly in it ({min(loose)!r}): "
             "every sub-folder is a label; for files without labels, or with labels of your own, give files= and labels="

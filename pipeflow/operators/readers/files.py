@@ -24,7 +24,9 @@ IMAGES = (
 
 
 class Paths(Sequence[str]):
-    """Many strings in one block of bytes, each ended by a zero: a million Python strings take 100 MB in every forked worker."""
+    """Many strings in one block of bytes, each with a zero at its end. A million Python strings would take 100 MB in every
+    forked worker.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         encoded = [os.fsencode(path) for path in paths]
@@ -42,7 +44,7 @@ class Paths(Sequence[str]):
     def read_files(self, indices: np.ndarray, room: Room) -> "Sequence[np.ndarray | None]":
         """The bytes of some of these files, read in one call; None for those that ``read_file`` has to read.
 
-        ``room`` gives memory. Only for files of this machine, and after the compiler has been loaded.
+        ``room`` returns memory. It works only for files of this machine, and only after the compiler has been loaded.
         """
         if not kernels.whole_files.ready():
             return [None] * len(indices)
@@ -51,12 +53,12 @@ class Paths(Sequence[str]):
         return self._reading.read(self._begins[indices], self._begins[indices + 1] - 1, room)
 
 
-# Opening with O_NONBLOCK does not wait for the other end of a pipe; O_BINARY is Windows' own.
+# With O_NONBLOCK, open does not wait for the other end of a pipe. O_BINARY exists only on Windows.
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str) -> Any:
-    """Opens a file for unbuffered reading; only a regular one: a pipe would block, and a device would not end."""
+    """Opens a regular file for unbuffered reading. Other files are refused: a pipe would block, and a device would not end."""
     if remote.is_url(path):
         return remote.RemoteFile(path)
     descriptor, _ = _open(path)
@@ -76,7 +78,7 @@ def _open(path: str) -> tuple[int, os.stat_result]:
 
 
 def read_file(path: str) -> np.ndarray:
-    """The bytes of a whole file. The bare system calls: file objects took as long as the reading itself."""
+    """The bytes of a whole file. It uses system calls directly: file objects took as long as the reading itself."""
     if remote.is_url(path):
         return remote.read_whole(path)
     if not hasattr(os, "readv"):
@@ -98,7 +100,7 @@ def read_file(path: str) -> np.ndarray:
 
 
 def read_range(path: str, offset: int, length: int) -> np.ndarray:
-    """`length` bytes of a file; BadData if the file is not that long, before anything is allocated."""
+    """`length` bytes of a file. If the file is shorter, it raises BadData before it allocates memory."""
     if remote.is_url(path):
         return remote.read_part(path, offset, length)
     with open_regular(path) as file:
@@ -134,7 +136,7 @@ def read_into(file: Any, path: str, offset: int, length: int) -> np.ndarray:
 
 
 def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
-    """A compiled pattern that matches what any of the glob patterns match."""
+    """A compiled pattern that matches if any of the glob patterns matches."""
     joined = "|".join(fnmatch.translate(pattern) for pattern in patterns)
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
@@ -221,7 +223,7 @@ def _discovered(root: str, pattern: str) -> list[str]:
 
 
 def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
-    """Raises unless one of `file_list`, `files` and (alone) `file_root` is given."""
+    """Raises an error unless one of `file_list` and `files` is given, or `file_root` alone."""
     if file_list is not None and files is not None:
         raise ValueError("file paths can be given by 'files' or by 'file_list', but not by both")
     if file_list is None and files is None and file_root is None:

@@ -32,8 +32,8 @@ _MOST_LINES = 100_000
 class FitsReader:
     """Reads images from the units of FITS files, one output for each of `hdu_indices`, the first unit being 1.
 
-    The axes come in the order of NumPy, the last one varying fastest. Unsigned types are found by their offset; other scales and
-    offsets are applied, in float32 for 8 and 16 bits and in float64 for more. Compressed images are refused.
+    The axes are in the order of NumPy: the last one varies fastest. Unsigned types are recognised by their offset; other scales
+    and offsets are applied, in float32 for 8 and 16 bits and in float64 for more. Compressed images are refused.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ def _image(header: dict[str, str], data: np.ndarray, path: str, number: int) -> 
     if scale == 1.0 and zero == 0.0:
         return values.astype(native)
     moved = _MOVED.get((bits, int(zero))) if scale == 1.0 and zero == round(zero) else None
-    if moved is not None:  # the highest bit is turned over
+    if moved is not None:  # the highest bit is inverted
         unsigned = values.astype(native).view(f"u{native.itemsize}")
         return (unsigned ^ unsigned.dtype.type(1 << 8 * native.itemsize - 1)).view(moved)
     floats = np.dtype(np.float32 if bits in (8, 16, -32) else np.float64)

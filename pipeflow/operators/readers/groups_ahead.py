@@ -1,7 +1,7 @@
-"""Requests the groups of rows of batches to come.
+"""Requests the groups of rows of later batches.
 
-Rows that can only be decoded in groups are not read ahead row by row (`ahead.py`): a group is requested once, when the first
-batch that needs it comes near, and its bytes are kept until it is decoded.
+Rows that can only be decoded in groups are not read ahead row by row (`ahead.py`). A group is requested once, some time before
+the first batch that needs it, and its bytes are kept until it is decoded.
 """
 
 import copy
@@ -14,20 +14,21 @@ from pipeflow.declare import Request
 from pipeflow.operators.readers.ahead import AHEAD
 from pipeflow.operators.readers.order import Sampler
 
-BATCHES = 1024  # that are looked at
+BATCHES = 1024  # batches that are looked at
 
 
 class GroupsAhead:
-    """Looks at the batches to come, and requests their groups while there is room.
+    """Looks at later batches, and requests their groups while there is room.
 
-    ``samples`` has ``groups(indices)``, the groups of rows in the order of need, ``request(group)``, ``requested()``, the bytes
-    that were requested and not decoded yet, and ``forget()``, which drops them.
+    ``samples`` has four methods: ``groups(indices)`` returns the groups of rows in the order in which they are needed,
+    ``request(group)`` requests one, ``requested()`` returns the number of bytes that were requested and not decoded yet, and
+    ``forget()`` drops these.
     """
 
     def __init__(self, samples: Any) -> None:
         self._samples = samples
         self._planned: deque[tuple[np.ndarray, bool]] = deque()  # the batches, and True if an epoch ends with one
-        self._ends = 0  # of epochs in the planned batches
+        self._ends = 0  # the number of ends of epochs in the planned batches
         self._at_end = False  # True if the last batch was the end of its epoch
         self._todo: deque[tuple[Any, bool]] = deque()  # groups to request, and True if they are of the next epoch
         self._scout: Sampler | None = None

@@ -1,8 +1,8 @@
-"""Second requests for those that take unusually long.
+"""Sends a request a second time if it takes unusually long.
 
-A request that has not ended after the 99th percentile of the earlier ones of its size is sent again on another connection.
-The first good answer is used, and the other connection is closed. At most one request in twenty is sent twice, so a server
-that has become slow for everybody gets little more work.
+A request that has not ended after the 99th percentile of the earlier ones of its size is sent again on another connection. The
+first good answer is used, and the other connection is closed. At most one request in twenty is sent twice, so a server that has
+become slow for all requests gets little more work.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from pipeflow import timing
 
 T = TypeVar("T")
 
-SEEN = 50  # answers before a percentile means anything
+SEEN = 50  # answers that are needed for a percentile
 _KEPT = 500  # answers of a kind that are remembered
-_SHARE = 0.05  # of the requests that may be sent twice
+_SHARE = 0.05  # the share of the requests that may be sent twice
 _TICK = 0.005  # seconds between two looks at the requests; a look at each would take more time than it saves
-_MOST = 5.0  # second requests at once, after many that needed none
+_MOST = 5.0  # the most second requests at once, after many requests that needed none
 
 
 class Latencies:
-    """How long the last requests of one kind took."""
+    """The times that the last requests of one kind took."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_KEPT)
@@ -35,7 +35,7 @@ class Latencies:
         self._limit: float | None = None
 
     def add(self, seconds: float) -> None:
-        """One more answer."""
+        """Adds the time of an answer."""
         self._seconds.append(seconds)
         self._count += 1
         if self._count >= SEEN and self._count % 16 == SEEN % 16:
@@ -49,19 +49,19 @@ class Latencies:
 
 
 class Budget:
-    """How many requests may still be sent twice: a share of all."""
+    """The number of requests that may still be sent twice: a share of all requests."""
 
     def __init__(self) -> None:
         self._left = 1.0
         self._lock = threading.Lock()
 
     def earn(self) -> None:
-        """One more request."""
+        """Counts a request."""
         with self._lock:
             self._left = min(_MOST, self._left + _SHARE)
 
     def spend(self) -> bool:
-        """True if one may be sent twice now."""
+        """True if a request may be sent twice now; then it is counted."""
         with self._lock:
             if self._left < 1:
                 return False
@@ -84,7 +84,7 @@ class Attempt:
                 self.close()
 
     def release(self) -> bool:
-        """Gives the connection up; False if it has been closed."""
+        """Ends the use of the connection; False if it has been closed."""
         with self._race.lock:
             kept, self._connection = self._connection is not None, None
             return kept
@@ -92,7 +92,7 @@ class Attempt:
     def close(self) -> None:
         """Closes the connection, which ends a read in another thread. The caller holds the lock."""
         connection, self._connection = self._connection, None
-        # A socket that is only closed does not wake a thread that reads from it.
+        # To close a socket does not wake a thread that reads from it; a shutdown does.
         sock = None if connection is None else connection.sock
         if sock is not None:
             with contextlib.suppress(OSError):  # it may be closed already
@@ -110,7 +110,7 @@ class Race(Generic[T]):
         self._running = 0
         self._answers: list[T] = []
         self._errors: list[BaseException] = []
-        self._ended: threading.Event | None = None  # made with the second request: most races have one only
+        self._ended: threading.Event | None = None  # made with the second request: most races have only one request
 
     def run(self) -> None:
         """Sends the request, in the calling thread."""
@@ -142,7 +142,7 @@ class Race(Generic[T]):
                     self._ended.set()
 
     def again(self) -> None:
-        """Sends the request a second time in a thread of its own, if that is allowed and it has not ended."""
+        """Sends the request a second time in a thread of its own, if this is allowed and the race has not ended."""
         if not self.over and self._budget.spend():
             with self.lock:
                 self._ended = threading.Event()
@@ -162,7 +162,7 @@ class Race(Generic[T]):
 
 
 class _Watch:
-    """One thread that starts second requests when their time has come."""
+    """One thread that sends requests a second time when their time has come."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -172,7 +172,7 @@ class _Watch:
         threading.Thread(target=self._run, name="pipeflow slow requests", daemon=True).start()
 
     def add(self, seconds: float, race: Race[Any]) -> None:
-        """Sends a request again if it has not ended after some seconds."""
+        """Plans to send a request again if it has not ended after some seconds."""
         with self._changed:
             heapq.heappush(self._due, (timing.wall() + seconds, next(self._numbers), race))
             if self._due[0][2] is race:  # the thread waits for a later one, or for the first
@@ -192,7 +192,7 @@ class _Watch:
 
 
 class Hedges:
-    """The requests of this process: how long they took, and which may be sent twice."""
+    """The requests of this process: the times that they took, and the number that may be sent twice."""
 
     def __init__(self) -> None:
         self.budget = Budget()
@@ -201,7 +201,7 @@ class Hedges:
         self._lock = threading.Lock()
 
     def fastest(self, kind: Any, send: Callable[[Attempt], T]) -> T:
-        """The answer of a request without effects on the server. `kind` is a name of requests that take equally long."""
+        """The answer to a request that changes nothing on the server. Requests of one `kind` take equally long."""
         known = self.latencies.get(kind) or self.latencies.setdefault(kind, Latencies())
         self.budget.earn()
         race = Race(send, self.budget)

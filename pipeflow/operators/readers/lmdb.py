@@ -1,10 +1,9 @@
-"""The records of an LMDB database, read from its file and written to it: a tree of pages, whose leaves have keys and
-values.
+"""Reads and writes the records of an LMDB database: a file with a tree of pages, whose leaves have keys and values.
 
-The file is only read: no lock file is made, and a damaged database is an error like any other. A page begins with 16 bytes:
-its number (8), two unused, its kind (2), the ends of the places of its nodes (2) and of free space (2); the first two pages
-describe the tree, the one with the higher transaction counts. A node is the size of its value or the page of its child in two
-halves (2 + 2), its flags (2), the size of its key (2), the key and the value. Large values have pages of their own.
+A reader makes no lock file, and a damaged database is an error like any other. A page begins with 16 bytes: its number (8), two
+unused, its kind (2), the ends of the places of its nodes (2) and of free space (2). The first two pages describe the tree; the
+one with the higher transaction number is used. A node is the size of its value or the page of its child in two halves (2 + 2),
+its flags (2), the size of its key (2), the key and the value. Large values have pages of their own.
 """
 
 import os
@@ -28,7 +27,7 @@ _NOTHING = 2**64 - 1
 _BRANCH, _LEAF = 1, 2
 _BIG_VALUE = 1
 _DEEPEST = 32
-# Of databases that are written.
+# For databases that are written.
 _PAGE = 4096
 _OVERFLOW = 4
 LONGEST_KEY = 511
@@ -36,7 +35,7 @@ _LARGEST_NODE = (_PAGE - _HEADER) // 2 - 2  # larger values have pages of their 
 
 
 def file_of(path: str) -> str:
-    """The file of a database; the path is a folder or the file itself, which at a URL has a name with a dot."""
+    """The file of a database. The path is a folder or the file itself; a URL is a file if its name has a dot."""
     if remote.is_url(path):
         return path if "." in urlsplit(path).path.rpartition("/")[2] else f"{path.rstrip('/')}/data.mdb"
     return os.path.join(path, "data.mdb") if os.path.isdir(path) else path
@@ -81,7 +80,7 @@ class _Tree:
 
     def values(self) -> np.ndarray:
         """(offset, length, offset of the key, length of the key) of every value."""
-        if self.flags & ~0x02:  # keys of whole numbers are stored as others are; several values for one key are not
+        if self.flags & ~0x02:  # whole numbers as keys are stored like others; several values for one key are not
             raise BadData(
                 f"{self.path}: a database of another kind than of one value for each key (flags {self.flags:#x})"
             )
@@ -141,13 +140,13 @@ def _words(page: np.ndarray, places_: np.ndarray) -> np.ndarray:
 
 
 class Writer:
-    """Writes a database page by page: values as their keys come, in rising order, then the branches of the tree."""
+    """Writes a database page by page: first the values, in rising order of their keys, then the branches of the tree."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._count = {_BRANCH: 0, _LEAF: 0, _OVERFLOW: 0}  # pages of each kind
         self._entries = 0
-        self._pages = 2  # with those of the two descriptions
+        self._pages = 2  # the two descriptions are pages too
         self._nodes: list[bytes] = []
         self._size = 0
         self._first = self._last = b""
@@ -155,7 +154,7 @@ class Writer:
         file.write(bytes(2 * _PAGE))
 
     def add(self, key: bytes, value: bytes) -> None:
-        """One value; its key is above all earlier ones."""
+        """Adds a value; its key is larger than all earlier ones."""
         if not 0 < len(key) <= LONGEST_KEY or key <= self._last:
             raise ValueError(
                 f"keys have 1 to {LONGEST_KEY} bytes, in rising order; got {key[:40]!r} after {self._last[:40]!r}"

@@ -35,11 +35,10 @@ def _build(cls: type, *, seed: int | None = None, **arguments: Any) -> MixedRead
     examples=["fn.mix([fn.readers.file(file_root='a'), fn.readers.file(file_root='b')])"],
 )
 class Mix:
-    """Mixes the samples of several readers, in proportions that hold from the first samples on. `sources` has the
-    output of each reader, or a tuple of its outputs; operators follow after the mixture. Only the seed determines which
-    sample is at which position, with any number of threads and shards and after a restart. The readers keep their own
-    order; a shuffled reader is shuffled again each time that it begins again. All readers must have the same arguments
-    for shards.
+    """Mixes the samples of several readers, in proportions that are right from the first samples on. `sources` has the output of
+    each reader, or a tuple of its outputs; operators come after the mixture. Only the seed determines which sample is at which
+    position: the number of threads and shards and a restart change nothing. The readers keep their own order; a shuffled reader
+    is shuffled again each time that it begins again. All readers must have the same arguments for shards.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Mix:
         return tuple([values[output] for output in self._outputs[number]])
 
     def spans(self, index: int) -> "Sequence[Span] | None":
-        """Where the bytes of a sample on a server are, None if its reader does not say it, and () for the others."""
+        """Where the bytes of a sample on a server are; None if its reader does not tell, () if the sample is not on a server."""
         number, within = located(self._ends, index)
         samples = self._readers[number].samples
         if not self._far[number]:
@@ -95,7 +94,7 @@ class Mix:
         return tuple([values[output] for output in self._outputs[number]])
 
     def groups(self, indices: np.ndarray) -> list[tuple[int, Any]]:
-        """The groups that readers read these samples in, each with the number of its reader."""
+        """The groups in which readers read these samples, each with the number of its reader."""
         found: list[tuple[int, Any]] = []
         readers = np.searchsorted(self._ends, indices, side="right")
         for number, reader in enumerate(self._readers):
@@ -130,7 +129,7 @@ mix = find("mix")
 
 @mix.instead(["sources"])
 def _(keywords: dict[str, Any]) -> Any:
-    """The call with readers as plain data instead of their nodes."""
+    """Replaces the nodes of the readers in a call by plain data."""
     sources = keywords["sources"]
     if isinstance(sources, (Node, Mapping)):
         raise TypeError("fn.mix: sources is a list with one entry for each reader: fn.mix([a, b])")
@@ -175,7 +174,7 @@ def _part(group: Sequence[Any], number: int) -> tuple[str, tuple[tuple[str, Any]
 
 @mix.check
 def _(args: Args) -> None:
-    """Raises unless it is a list of readers."""
+    """Raises an error unless the value is a list of readers."""
     if not args.sources or not all(isinstance(part, (list, tuple)) and len(part) == 3 for part in args.sources):
         raise ValueError(f"sources has one entry for each reader, fn.mix([a, b]), got {args.sources!r:.80}")
 

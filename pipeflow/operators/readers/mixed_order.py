@@ -1,10 +1,10 @@
-"""The order of a mixture: which sample of which source is at each position of each epoch. Pure numbers, no files.
+"""The order of a mixture: which sample of which source is at each position of each epoch. It computes numbers and reads no files.
 
-Position p of an epoch belongs to shard p mod n, as in a shuffled reader. The ranks 0, 1, 2, ... are given to the sources
-evenly: after each rank, every source has had its share, to within two samples. In each block of 4096 positions the ranks
-are permuted, so that no regular pattern falls together with the number of shards or the size of a batch. The samples of
-a source keep the source's own order. Each epoch continues where the one before ended, so samples that a small weight
-leaves out of one epoch come in a later one. A source that has given all its samples begins again.
+Position p of an epoch belongs to shard p mod n, as in a shuffled reader. The ranks 0, 1, 2, ... are given to the sources evenly:
+after each rank, every source has had its share, to within two samples. In each block of 4096 positions the ranks are permuted,
+so that the number of shards or the size of a batch never matches a regular pattern. The samples of a source keep the source's
+own order. Each epoch continues where the one before ended, so samples that are not in one epoch, because the weight is small,
+come in a later one. A source begins again after all its samples.
 """
 
 import math
@@ -23,7 +23,7 @@ Weights = Sequence[float] | Callable[[int], Sequence[float]] | None
 
 @dataclass(frozen=True)
 class Share:
-    """How an epoch is divided: how many parts each source gives, and how many samples it gave in all epochs before."""
+    """How an epoch is divided: the number of parts of each source, and the number of its samples in all epochs before."""
 
     parts: tuple[int, ...]
     begun: tuple[int, ...]
@@ -87,11 +87,11 @@ class Schedule:
         return self._parts(self._weights(epoch), f"weights({epoch})")
 
     def _decided(self, epoch: int) -> int:
-        """The last epoch up to this one whose weights are known, 0 where there is none."""
+        """The last epoch up to this one whose weights are known, 0 if there is none."""
         return max((x for x in self._known if x <= epoch), default=0)
 
     def state(self, epoch: int) -> dict[str, Any]:
-        """What a saved state keeps of an epoch whose weights are known, or of the last one before it."""
+        """The data for a saved state: the shares of this epoch, or of the last epoch before it whose weights are known."""
         if self._constant is None:
             epoch = self._decided(epoch)
             if epoch not in self._known:
@@ -100,7 +100,7 @@ class Schedule:
         return {"sizes": list(self.sizes), "epoch": epoch, "parts": list(share.parts), "begun": list(share.begun)}
 
     def restore(self, state: Any) -> None:
-        """Goes on with the shares of a saved state: epochs after it have the weights of this schedule."""
+        """Continues with the shares of a saved state. Later epochs have the weights of this schedule."""
         if not isinstance(state, Mapping) or state.get("sizes") != list(self.sizes):
             found = state.get("sizes") if isinstance(state, Mapping) else state
             raise ValueError(f"the saved state is of sources with {found} samples, and these have {list(self.sizes)}")
@@ -118,14 +118,14 @@ class Schedule:
         share = Share(tuple(state["parts"]), tuple(state["begun"]))
         if share == (self._known.get(state["epoch"]) if self._constant is None else self.share(state["epoch"])):
             return
-        if self._constant is not None:  # other weights than before: from the next epoch on
+        if self._constant is not None:  # the weights are not the saved ones: they are used from the next epoch on
             constant, self._constant = self._constant, None
             self._weights = lambda _: constant
         self._known = {state["epoch"]: share}
 
 
 def counts_before(parts: Sequence[int], rank: int) -> tuple[int, ...]:
-    """How many of the ranks before this one each source has."""
+    """The number of ranks before this one that each source has."""
     rest, counts = sum(parts), []
     for part in parts:
         count = rank * part // rest if rest else 0
@@ -153,7 +153,7 @@ def sources_of(parts: Sequence[int], start: int, count: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _block(share: Share, start: int, count: int, seed: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-    """The source at each position of a block, and which of the source's samples it is."""
+    """For each position of a block, its source and the number of the sample in this source."""
     places = permute(np.arange(count), count, seed, epoch, start, 1)
     source = sources_of(share.parts, start, count)[places]
     ordinal = np.empty(count, np.int64)
@@ -168,7 +168,7 @@ class MixedOrder(Order):
     """The order of a mixture of sources whose own orders are ``children``; indices count through all sources."""
 
     children: tuple[Order, ...] = ()
-    own_seeds: tuple[bool, ...] = ()  # of the children; the others get one from the seed of the mixture
+    own_seeds: tuple[bool, ...] = ()  # True for children with an own seed; others get one from the mixture
     schedule: Schedule = field(default=None, compare=False)  # type: ignore[assignment]
 
     def describe(self) -> str:
@@ -210,15 +210,15 @@ class MixedOrder(Order):
 
     @property
     def foreseeable(self) -> bool:
-        """False if the weights are a function of the user: it is called when its epoch begins, not earlier."""
+        """False if the weights are a function of the user: it is called for an epoch only when the epoch begins."""
         return self.schedule.constant
 
     def kept(self, epoch: int) -> dict[str, Any]:
-        """What a saved state keeps of the weights."""
+        """The data about the weights for a saved state."""
         return {"mixture": self.schedule.state(epoch)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes the weights of a saved state for the rest of its epoch."""
+        """Uses the weights of a saved state for the rest of its epoch."""
         self.schedule.restore(state.get("mixture"))
 
 

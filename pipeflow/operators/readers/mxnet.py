@@ -1,9 +1,9 @@
 """`fn.readers.mxnet`: images and labels from MXNet's RecordIO files.
 
-A record is a magic number, a word with its length (29 bits) and which part of a record it is (3 bits), the data and
-padding to four bytes. Data in which the magic number occurs is written in parts, without the number between them. Data
-begins with a header of 24 bytes: how many labels follow it (none: the header's own is the label), the label, two
-numbers of the sample. An index has a line "key offset" for each record.
+A record is a magic number, a word with its length (29 bits) and which part of a record it is (3 bits), the data and padding to
+four bytes. Data in which the magic number occurs is written in parts, without the number between them. Data begins with a header
+of 24 bytes: the number of labels that follow (0: the label in the header is the only one), a label, two numbers of the sample.
+An index has a line "key offset" for each record.
 """
 
 import re
@@ -30,7 +30,7 @@ _OFFSET = re.compile(r"[0-9]{1,18}")
 
 @reader("readers.mxnet", outputs=2, examples=['fn.readers.mxnet(path="train.rec", index_path="train.idx")'])
 class MXNetReader:
-    """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
+    """Reads the encoded image (bytes) and the labels (float32, one or several) of each record.
 
     The samples come in the order of their places in the files; the order of the index has no effect.
     """
@@ -150,7 +150,7 @@ def frames(payload: bytes, labels: "np.ndarray | float", number: int) -> bytes:
 
 
 def scan(path: str) -> list[int]:
-    """The offsets of all records of a RecordIO file, by following the lengths."""
+    """The offsets of all records of a RecordIO file, found by reading the length of each record."""
     size = size_at(path)
     offset, offsets = 0, []
     while offset < size:
@@ -174,7 +174,7 @@ def scan(path: str) -> list[int]:
 
 
 def write_index(path: str, index_path: str) -> int:
-    """Writes the index file of a RecordIO file, a line with number and offset for each record; returns how many there are."""
+    """Writes the index file of a RecordIO file, a line with number and offset for each record; returns the number of records."""
     offsets = scan(path)
     with open(index_path, "w", encoding="utf-8") as file:
         file.writelines(f"{number}\t{place}\n" for number, place in enumerate(offsets))

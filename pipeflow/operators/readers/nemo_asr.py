@@ -1,4 +1,4 @@
-"""`fn.readers.nemo_asr`: recordings and transcripts listed in NeMo's manifests, one JSON object a line."""
+"""`fn.readers.nemo_asr`: recordings and transcripts listed in NeMo's manifests, with a JSON object in each line."""
 
 import json
 import math
@@ -33,11 +33,10 @@ class NemoAsrReader:
     """Reads the samples of recordings and, if requested, the sampling rate, the transcript (bytes of UTF-8) and the
     entry's number.
 
-    Each line of a manifest is a JSON object with `audio_filepath` (relative to the manifest's folder), and optionally
-    `duration` and `offset` in seconds, which choose a part of the recording, and `text`. Entries longer than
-    `max_duration` or shorter than `min_duration` are left out; 0 is no limit. Samples are decoded as by
-    `fn.decoders.audio`, with its `max_bytes`; a `sample_rate` above 0 resamples them, and is then the rate that is
-    returned.
+    Each line of a manifest is a JSON object with `audio_filepath` (relative to the manifest's folder), and optionally `duration`
+    and `offset` in seconds, which choose a part of the recording, and `text`. Entries longer than `max_duration` or shorter than
+    `min_duration` are left out; 0 is no limit. Samples are decoded as by `fn.decoders.audio`, with its `max_bytes`. If
+    `sample_rate` is above 0, they are resampled to it, and it is the rate that is returned.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ def _entries(manifest: str) -> Iterator[_Entry]:
         place = f"{manifest}, line {number}"
         try:
             entry = json.loads(line)
-        except (ValueError, RecursionError) as error:  # numbers of thousands of digits and nests of brackets too
+        except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits and nested brackets
             raise BadData(f"{place} is not JSON: {error}") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("audio_filepath"), str):
             raise BadData(f"{place} has no audio_filepath")

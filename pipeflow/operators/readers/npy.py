@@ -1,4 +1,4 @@
-"""The .npy format: a header that says dtype, order and shape, then the elements.
+"""The .npy format: a header with dtype, order and shape, then the elements.
 
 The header is read with a parser of literals and never with pickle; arrays of objects are refused.
 """
@@ -74,7 +74,7 @@ def read_header(start: bytes, size: int, where: str) -> NpyHeader:
             f"{where}: truncated .npy file: an array of shape {shape} and type {dtype} needs "
             f"{header.offset + header.nbytes} bytes, the file has {size}"
         )
-    # An axis of no elements does not make the others free: NumPy counts them all.
+    # The other extents are limited even if one extent is 0: NumPy limits them too.
     if prod(max(extent, 1) for extent in shape) * dtype.itemsize > _LARGEST_ARRAY:
         raise BadData(f"{where}: damaged .npy header: no array has the shape {shape!r}")
     return header

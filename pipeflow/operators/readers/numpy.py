@@ -133,7 +133,7 @@ def _shaped(flat: np.ndarray, header: NpyHeader) -> np.ndarray:
 
 
 def _as(dtype: np.dtype, value: float) -> Any:
-    """A number in a dtype: integers rounded (halves away from zero) and kept in range."""
+    """A number in a dtype; for integers it is rounded (halves away from zero) and limited to their range."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         rounded = int(abs(value) + 0.5) * (1 if value >= 0 else -1)
@@ -142,7 +142,7 @@ def _as(dtype: np.dtype, value: float) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Regions that differ from sample to sample: the reader gives the paths, and an operator reads the region of each
+# Regions that differ from sample to sample: the reader returns the paths, and an operator reads the region of each file
 
 
 @reader("readers.numpy_paths", hidden=True)
@@ -189,7 +189,7 @@ def _slice(args: Any) -> Slice:
 
 @operator("readers.numpy_region", takes=_REGION, dtypes="uint8", hidden=True)
 def numpy_region(path: Sample, /, *, args: Args) -> Sample:
-    """The region of the file of a path."""
+    """Reads the region of the file at a path."""
     region = FilePart(_slice(args), args.out_of_bounds_policy, args.fill_value, not args.dont_use_mmap)
     return region.read(os.fsdecode(path.tobytes()))
 

@@ -1,30 +1,31 @@
-"""The order in which a reader hands out its samples: pure numbers, no files.
+"""The order in which a reader returns its samples. It computes numbers and reads no files.
 
 The words: an **epoch** is one pass over all `size` samples of the source. A **position** is a sample's place
 in the epoch's global order, before the epoch is divided over shards; every random number of a sample depends on it. An
-**index** is what the reader's `fetch` takes. A **pick** is one sample that a shard hands out.
+**index** is what the reader's `fetch` takes. A **pick** is one sample that a shard returns.
 
 Two orders:
 
-- **contiguous** (unshuffled, or `stick_to_shard`): shard k of n is the run of positions from floor(N*k/n) to
-  floor(N*(k+1)/n). Without `stick_to_shard` the next epoch reads the next shard. Shuffled, each run is
-  shuffled within itself, differently in each epoch.
-- **strided** (`random_shuffle` or `shuffle_after_epoch`, without `stick_to_shard`): one permutation of the
-  whole epoch, position p belongs to shard p mod n. All shards agree on the permutation without talking, so
-  any number of shards can take up a run that another number of shards has left: it counts on from what all
-  shards together have **consumed**, a number that is the same on every shard after every batch.
+- **contiguous** (unshuffled, or `stick_to_shard`): shard k of n is the run of positions from floor(N*k/n) to floor(N*(k+1)/n).
+  Without `stick_to_shard` the next epoch reads the next shard. If shuffled, each run is shuffled within itself, differently in
+  each epoch.
+- **strided** (`random_shuffle` or `shuffle_after_epoch`, without `stick_to_shard`): one permutation of the whole epoch; position
+  p belongs to shard p mod n. All shards compute the same permutation without communication. So any number of shards can continue
+  a run of another number of shards: it continues after the positions that all shards together have **consumed**, a number that
+  is the same on every shard after every batch.
 
-Three ways to end an epoch, the same for every shard whatever its size, so that all give equally many batches:
+There are three ways to end an epoch. They are the same for every shard, also if shards have different sizes, so that all shards
+return equally many batches:
 
 - **fill**: batches are full. With `pad_last_batch` the last one repeats its last sample, marked as padding;
   without it, the batch continues with the next epoch, and the epoch ends with the batch in which the last shard
   finishes.
-- **partial**: the last batch is as short as the shard's rest. A shard that has nothing left where another has
-  a last sample gives one sample of padding.
+- **partial**: the last batch has only the remaining samples of the shard. If a shard has no sample left and another shard has
+  one, it returns one sample of padding.
 - **drop**: the epoch ends with the last batch that is full on every shard.
 
-The permutation of a large set is a keyed Feistel network: an epoch of a billion samples needs no memory, and
-the stream can be entered at any place without walking to it.
+The permutation of a large set is a keyed Feistel network: an epoch of a billion samples needs no memory, and any place of the
+order can be computed directly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,8 +42,8 @@ from pipeflow.errors import BadValue
 _ROUNDS = 8
 _MASK = 0xFFFFFFFFFFFFFFFF
 _GOLDEN = 0x9E3779B97F4A7C15
-# Up to here a permutation is sorted random numbers, which is exactly uniform; a Feistel network over a
-# handful of elements is not (chi-square tests find it), and the table of a small set is nothing to save.
+# Up to this size a permutation is made by sorting random numbers, which is exactly uniform. A Feistel network over few elements
+# is not uniform (chi-square tests show it), and the table of a small set needs little memory.
 _SORTED_UP_TO = 4096
 
 
@@ -70,7 +71,7 @@ class Picks:
 
 
 def located(ends: np.ndarray, index: int) -> tuple[int, int]:
-    """For parts one after another that end at ``ends``: the part that has an index, and the index inside that part."""
+    """Finds an index in consecutive parts that end at ``ends``: returns the part, and the index inside it."""
     part = int(np.searchsorted(ends, index, side="right"))
     return part, index - (int(ends[part - 1]) if part else 0)
 
@@ -90,7 +91,7 @@ def _mix_array(values: np.ndarray) -> np.ndarray:
 
 
 def permute(positions: np.ndarray, size: int, *key: int) -> np.ndarray:
-    """Maps each position in [0, size) to its index under the permutation that the numbers of `key` name."""
+    """Maps each position in [0, size) to its index in the permutation that the numbers of `key` determine."""
     seed = 0
     for number in key:
         seed = mix((seed + (number & _MASK) + _GOLDEN) & _MASK)
@@ -108,7 +109,7 @@ def _sorted_permutation(size: int, seed: int) -> np.ndarray:
 def _feistel(values: np.ndarray, size: int, seed: int) -> np.ndarray:
     """A Feistel network over Z_rows x Z_columns, a domain less than sqrt(size) + 1 larger than `size`.
 
-    A result outside [0, size) is sent through again, which keeps the whole a bijection.
+    A result outside [0, size) goes through the network again; the map is still a bijection.
     """
     rows = np.uint64(isqrt(size - 1) + 1)
     columns = np.uint64(-(-size // int(rows)))
@@ -128,7 +129,7 @@ def _feistel(values: np.ndarray, size: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Order:
-    """One shard's endless sequence of picks, as a function of the place in it."""
+    """The endless sequence of picks of one shard, as a function of the place in the sequence."""
 
     size: int
     shard_id: int = 0
@@ -172,7 +173,7 @@ class Order:
 
     @property
     def permutation_seed(self) -> int:
-        """The number that, with the epoch, names the permutation."""
+        """The number that determines the permutation, together with the epoch."""
         if self.shuffle_after_epoch and self.shuffle_after_epoch_seed is not None:
             return self.shuffle_after_epoch_seed
         return self.seed
@@ -214,7 +215,7 @@ class Order:
 
     @staticmethod
     def check_window(state: Mapping[str, Any], own: int | None) -> None:
-        """Refuses the state of an order with other windows (`windowed_order.py`)."""
+        """Raises an error for the state of an order with other windows (`windowed_order.py`)."""
         if state.get("window") != own:
             raise ValueError(
                 f"the saved state does not fit this reader: shuffle_window was {state.get('window')}, is {own}"
@@ -225,14 +226,14 @@ class Order:
         return self.size * shard // self.num_shards, self.size * (shard + 1) // self.num_shards
 
     def samples(self, epoch: int) -> int:
-        """The number of different samples that this shard hands out in `epoch`."""
+        """The number of different samples that this shard returns in `epoch`."""
         if self.strided:
             return -(-(self.size - self.shard_id) // self.num_shards)
         start, end = self._bounds(epoch)
         return end - start
 
     def length(self, epoch: int, batch_size: int) -> int:
-        """The number of picks of this shard in `epoch`, with padding where `pad_last_batch` asks for it."""
+        """The number of picks of this shard in `epoch`, including padding if `pad_last_batch` is set."""
         if not self.pad_last_batch:
             return self.samples(epoch)
         largest_shard = -(-self.size // self.num_shards)
@@ -260,7 +261,7 @@ class Order:
         return Picks(index, position, np.full(len(offsets), epoch, np.int64), offsets >= samples)
 
     def along(self, start: int, count: int) -> Picks:
-        """`count` picks of the strided order as one endless line of epochs, of which `start` places are consumed."""
+        """`count` picks of the strided order from place `start` of an endless line of epochs."""
         epoch, position = np.divmod(start + self.shard_id + self.num_shards * np.arange(count), self.size)
         index = np.empty(count, np.int64)
         for number in np.unique(epoch).tolist():
@@ -269,7 +270,7 @@ class Order:
         return Picks(index, position, epoch, np.zeros(count, bool))
 
     def locate(self, count: int, batch_size: int) -> tuple[int, int]:
-        """(epoch, offset) of the pick after the first `count` picks of this shard, without walking there."""
+        """(epoch, offset) of the pick after the first `count` picks of this shard, computed directly."""
         if self.pad_last_batch or self.stick_to_shard:
             return divmod(count, self.length(0, batch_size))
         # Consecutive shards form one endless line, cut at floor(size * s / num_shards) for s = 0, 1, 2, ...
@@ -287,7 +288,7 @@ class Order:
         return count * epoch if self.stick_to_shard else count
 
     def next_end(self, taken: int) -> int:
-        """After how many picks of every contiguous, unpadded shard the epoch ends in which `taken` have been made."""
+        """The number of picks of every contiguous, unpadded shard at the end of the epoch that is current after `taken` picks."""
         epoch = max(0, (taken - 1) * self.num_shards // self.size - 1)
         if self.stick_to_shard:
             epoch = taken // -(-self.size // self.num_shards)
@@ -309,12 +310,12 @@ class Sampler:
         self.order = order
         self.batch_size = batch_size
         self.epoch = 0
-        self.base = 0  # strided: consumed before offset 0 by all shards together, of this epoch
+        self.base = 0  # strided: positions of this epoch that all shards together consumed before offset 0
         self.offset = 0
-        self.ended = False  # whether the last `take` reached the end of an epoch
+        self.ended = False  # True if the last `take` reached the end of an epoch
 
     def take(self, count: int | None = None, ending: Ending = "fill") -> Picks:
-        """The next picks, `count` of them (default `batch_size`) or fewer where the epoch ends so."""
+        """The next `count` picks (default `batch_size`); fewer if the way to end epochs makes the last batch shorter."""
         count = self.batch_size if count is None else count
         self._settle(ending, count)
         if ending == "fill":
@@ -353,10 +354,10 @@ class Sampler:
         return parts[0] if len(parts) == 1 else Picks.joined(parts)
 
     def _settle(self, ending: Ending, count: int) -> None:
-        """Goes on to the epoch in which the next ``count`` picks are, where this one has none left.
+        """If this epoch has no picks left, goes to the epoch with the next ``count`` picks.
 
-        Only the way to end an epoch tells that: the rest of a shard that others are ahead of is a batch of padding where
-        epochs are "partial", and belongs to the next epoch where batches are filled from there.
+        This depends on the way to end epochs. If a shard has no samples left but another one has, a "partial" epoch has one more
+        batch, of padding; with "fill" the batch is filled from the next epoch.
         """
         order = self.order
         largest, smallest = -(-order.size // order.num_shards), order.size // order.num_shards
@@ -365,7 +366,7 @@ class Sampler:
             if most > 0 and (ending == "partial" or least >= count):
                 return
             each = count * (-(-largest // count) if ending == "partial" else smallest // count)
-            # Beyond the epoch only after seek(): a place in an epoch that was begun with other batches ends with that epoch.
+            # Only after seek() may the offset be beyond the epoch. If the epoch began with other batches, it just ends.
             beyond = self.offset - each if self.offset >= largest and not self.base else 0
             further, offset = divmod(max(0, beyond), max(1, each))
             self._go(self.epoch + 1 + further, offset)
@@ -385,11 +386,11 @@ class Sampler:
 
     @property
     def consumed(self) -> int:
-        """Strided: how many positions of this epoch all shards together have handed out."""
+        """Strided: the number of positions of this epoch that all shards together have returned."""
         return self.base + self.offset * self.order.num_shards
 
     def _left(self) -> tuple[int, int, int]:
-        """The different samples left in this epoch: of this shard, of the one with most, of the one with least."""
+        """The number of different samples left in this epoch: of this shard, of the largest shard and of the smallest one."""
         order = self.order
         if order.strided:
             rest = order.size - self.consumed
@@ -407,13 +408,13 @@ class Sampler:
         return -(-most // self.batch_size) * self.batch_size
 
     def remaining(self) -> int:
-        """The picks of this shard left in the present epoch, padding included."""
+        """The number of picks of this shard left in the present epoch, padding included."""
         if self.order.pad_last_batch:
             return self._length() - self.offset
         return self._left()[0]
 
     def batches_left(self, ending: Ending) -> int:
-        """How many batches this epoch still has: the same number on every shard."""
+        """The number of batches that this epoch still has: the same on every shard."""
         order, size = self.order, self.batch_size
         self._settle(ending, size)
         _, most, least = self._left()
@@ -435,11 +436,11 @@ class Sampler:
             self._go(self.epoch + 1)
 
     def seek(self, count: int, epoch: int = 0) -> None:
-        """Goes to where `count` picks of every shard have been taken since the start of `epoch`."""
-        self._go(epoch, count)  # the first `take` knows how epochs end, and so which epoch that is
+        """Goes to the place after `count` picks of every shard since the start of `epoch`."""
+        self._go(epoch, count)  # the first `take` gets the way to end epochs, and so finds the epoch of this place
 
     def state(self) -> dict[str, Any]:
-        """Plain numbers for `restore`; the strided order counts over all shards, so that any shard fits."""
+        """Plain numbers for `restore`. In the strided order they count over all shards, so every shard can use them."""
         order = self.order
         state: dict[str, Any] = {
             "size": order.size,
@@ -457,7 +458,7 @@ class Sampler:
         )
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state: in the strided order that of any shard, else only that of the same shard."""
+        """Restores a saved state: in the strided order the state of any shard, else only that of the same shard."""
         own = self.state()
         for key in ("size", "shuffled", "strided", "num_shards", "shard_id"):
             if state.get(key) != own.get(key):
@@ -479,7 +480,7 @@ class Sampler:
                 raise ValueError(f"the saved state of this reader is damaged: {key} is {value!r}")
         self.order.restore(state)
         if "seed" in state and state["seed"] != own["seed"]:
-            # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
+            # A permutation depends on its seed: with the saved seed, each sample still comes once in this epoch.
             saved = int(state["seed"])
             by_argument = self.order.shuffle_after_epoch and self.order.shuffle_after_epoch_seed is not None
             if by_argument:

@@ -1,8 +1,8 @@
 """`fn.readers.parquet`: rows of Parquet files.
 
-A file is stored in groups of rows, and a group can only be decoded whole. Groups that were decoded are kept, up to a number of
-bytes, the ones used last; the group after the one that is being read is decoded ahead. Of files on servers, the needed columns of
-the groups of batches to come are requested in advance (`groups_ahead.py`).
+A file is stored in groups of rows, and a group can only be decoded as a whole. The groups that were used last are kept, up to a
+number of bytes. The group after the one that is being read is decoded in advance. For files on servers, the needed columns of
+the groups of later batches are requested in advance (`groups_ahead.py`).
 """
 
 import glob
@@ -25,7 +25,7 @@ from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.windowed_order import Groups, in_windows
 
-_FOOTER = 1 << 16  # bytes at the end of a file that are read at once: the list of its groups is seldom longer
+_FOOTER = 1 << 16  # bytes at the end of a file that are read first: the list of its groups is seldom longer
 
 
 @reader(
@@ -72,7 +72,7 @@ class ParquetReader:
         counts = []
         far = [remote.is_url(path) for path in self._files]
         self.in_groups = any(far)
-        self._footers: list[Any] = []  # of files on servers: each would take two requests for every group
+        self._footers: list[Any] = []  # for files on servers: without them, each group would need two more requests
         for number, found in enumerate(of_each(self._footer, self._files, far=self.in_groups)):
             self._footers.append(found if far[number] else None)
             for group in range(found.num_row_groups):
@@ -85,7 +85,7 @@ class ParquetReader:
         if self._groups and self.in_groups:
             self._cache.get(0)
         elif self._groups:
-            self._decoded(0)  # a wrong name is an error of the build
+            self._decoded(0)  # so a wrong name is an error when the pipeline is built
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -115,7 +115,7 @@ class ParquetReader:
         return found[np.sort(first)].tolist()
 
     def request(self, group: int) -> None:
-        """Requests the bytes of a group, unless its file is on this machine or the group is there."""
+        """Requests the bytes of a group, unless its file is on this machine or the group is decoded already."""
         number, _ = self._groups[group]
         if self._footers[number] is not None and not self._cache.has(group):
             with self._lock:
@@ -136,7 +136,7 @@ class ParquetReader:
                 piece.future.cancel()
 
     def _footer(self, path: str) -> Any:
-        """What a file says of its groups and columns."""
+        """The description of the groups and columns of a file."""
         if not remote.is_url(path):
             with self._open(path) as file:
                 return file.metadata
@@ -162,7 +162,7 @@ class ParquetReader:
         return self._requests.begin(spans)
 
     def _file(self, group: int) -> Any:
-        """The open file of a group; on a server, with the bytes of the group as they come."""
+        """The open file of a group. If it is on a server, the requested bytes of the group are read as they come."""
         number, _ = self._groups[group]
         path, footer = self._files[number], self._footers[number]
         if footer is None:
@@ -187,7 +187,7 @@ class ParquetReader:
 
 
 class _Groups:
-    """Decoded groups of rows: the first reader of a group decodes it, and it is kept while there is room."""
+    """Decoded groups of rows. The first thread that reads a group decodes it, and it is kept while there is room."""
 
     def __init__(self, decode: Any, most: int, least: int, count: int) -> None:
         self._decode, self._most, self._least, self._count = decode, most, least, count
@@ -201,7 +201,7 @@ class _Groups:
             return group in self._kept
 
     def get(self, group: int) -> list[Rows]:
-        """The columns of a group; where groups come one after another, the next one is decoded meanwhile."""
+        """The columns of a group. If groups are read one after another, the next one is decoded at the same time."""
         with self._lock:
             ahead = group == self._last + 1 and group + 1 < self._count and group + 1 not in self._kept
             self._last = group

@@ -1,7 +1,7 @@
 """Parts of a file on a server, requested before they are read.
 
-A library that reads a file itself, like pyarrow, gets it as a file of Python. What is known to be needed is requested at
-once, in pieces of several megabytes on several connections, and the file waits for the piece that is read.
+A library that reads a file itself, like pyarrow, gets a Python file object. The parts that it will certainly read are requested
+at once, in pieces of several megabytes on several connections. The file object waits for the piece that is read.
 """
 
 import threading
@@ -17,7 +17,7 @@ from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.remote import RemoteFile
 
 THREADS = 16  # requests at a time
-LONGEST = 1 << 22  # bytes of a request: longer parts come by several connections at once
+LONGEST = 1 << 22  # bytes of a request: longer parts are read on several connections at once
 
 
 class Piece:
@@ -37,7 +37,7 @@ class Requests:
         self._lock = threading.Lock()
 
     def begin(self, spans: Iterable[Span]) -> list[Piece]:
-        """Requests parts of one file; neighbours come together, and long ones in several pieces."""
+        """Requests parts of one file. Neighbouring parts are joined, and long ones are cut into several pieces."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
@@ -58,7 +58,7 @@ class FileOfPieces(RemoteFile):
         self._pieces = pieces
 
     def readinto(self, target: Any) -> int:
-        """Reads up to as many bytes as there is room for."""
+        """Reads at most as many bytes as there is room for."""
         wanted = memoryview(target).cast("B")
         for piece in self._pieces:
             if piece.begin <= self._place < piece.end:

@@ -1,4 +1,4 @@
-"""Lists of paths: patterns, braces and URLs are replaced by the paths that they mean."""
+"""Lists of paths: patterns, braces and URLs are replaced by the paths that they stand for."""
 
 import glob
 import itertools
@@ -15,7 +15,7 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 def expanded(value: Any, name: str, root: str | None = None) -> list[str]:
-    """The paths that an argument means: a path or a list of paths, patterns and braces.
+    """The paths that an argument stands for: a path or a list of paths, with patterns and braces.
 
     A path that exists is used as it is, even if there are braces or stars in its name.
     """
@@ -56,7 +56,7 @@ def _matching(path: str, name: str, root: str | None) -> list[str]:
 
 
 def _without_braces(text: str) -> Iterator[str]:
-    """The texts that a text with ``{a,b}`` and ``{000..127}`` means, in order."""
+    """The texts that a text with ``{a,b}`` and ``{000..127}`` stands for, in order."""
     match = _BRACES.search(text)
     if match is None:
         yield text

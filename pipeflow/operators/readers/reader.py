@@ -6,12 +6,12 @@
         def __len__(self) -> int: ...
         def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]: ...
 
-The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it.
-`fetch` is called by the pipeline's threads, several at a time. The arrays it gives are the pipeline's: a reader that keeps
-them gives copies. A reader with ``far = True`` is read ahead on other threads (`ahead.py`); one that knows where the bytes of
-a sample are says it by ``spans(index)`` and ``assembled(index, parts)``. One with ``in_groups = True`` reads groups of
-samples, which are requested in advance (`groups_ahead.py`). One with ``fetch_many(indices, room)`` can give several samples
-in one call, where the steps after it run for several samples too.
+The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it. `fetch` is
+called by the pipeline's threads, several at a time. The arrays that it returns then belong to the pipeline: a reader that keeps
+its arrays must return copies. A reader with ``far = True`` is read ahead on other threads (`ahead.py`). If it knows where the
+bytes of a sample are, it has ``spans(index)`` and ``assembled(index, parts)``. A reader with ``in_groups = True`` reads groups
+of samples, which are requested in advance (`groups_ahead.py`). A reader with ``fetch_many(indices, room)`` can return several
+samples in one call, if the steps after it run for several samples too.
 """
 
 import inspect
@@ -80,8 +80,8 @@ class Reader(Source):
         self._samples: Any = None
         self._sampler: Sampler | None = None
         self._saved: Mapping[str, Any] | None = None
-        self._ahead: ReadAhead | None = None  # for samples that are far away
-        self._groups: GroupsAhead | None = None  # for those that are read in groups
+        self._ahead: ReadAhead | None = None  # for samples on a server
+        self._groups: GroupsAhead | None = None  # for samples that are read in groups
         if not lazy:
             self.samples  # noqa: B018  a wrong path is an error of build(), not of the first batch
 
@@ -99,7 +99,7 @@ class Reader(Source):
         return self.samples.arranged(order) if hasattr(self.samples, "arranged") else order
 
     def next(self, request: Request) -> Feed:
-        """The indices of the next batch; where its epoch ends is for the request to say."""
+        """The indices of the next batch. The request says in which way epochs end."""
         sampler = self._started(request.batch_size, request.key)
         picks = sampler.take(request.batch_size, request.ending)
         if getattr(self.samples, "far", False):
@@ -127,7 +127,7 @@ class Reader(Source):
         return self._sampler
 
     def _keyed(self, key: int) -> Order:
-        """The order, shuffled by the reader's own seed or else by the key that comes from the pipeline's."""
+        """The order, shuffled by the reader's own seed, or else by a key that is made from the pipeline's seed."""
         order = self.order
         return order if "seed" in self._order else replace(order, seed=key)
 
@@ -137,7 +137,7 @@ class Reader(Source):
         return order.permutation_seed if order.strided and order.num_shards > 1 else None
 
     def sources(self, indices: list[int]) -> Sequence[str] | None:
-        """The source_info of a sample from the reader."""
+        """The source_info of these samples; None if the reader has none."""
         return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
@@ -152,7 +152,7 @@ class Reader(Source):
             raise
 
     def fetch_many(self, indices: list[int], room: Room) -> Sequence[tuple[np.ndarray, ...] | None]:
-        """Several samples at once, if the reader can; None for those that ``fetch`` has to give."""
+        """Several samples at once, if the reader can read them so; None for samples that ``fetch`` must read."""
         read = getattr(self.samples, "fetch_many", None)
         if read is None or self._ahead is not None or getattr(self.samples, "far", False):
             return super().fetch_many(indices, room)
@@ -162,13 +162,13 @@ class Reader(Source):
         """Does nothing: a reader's epochs follow each other by themselves."""
 
     def state(self) -> dict[str, Any]:
-        """The place in the order, a few numbers."""
+        """The place in the order, as a few numbers."""
         if self._sampler is not None:
             return self._sampler.state()
         if self._saved is not None:
             return dict(self._saved)
         begun = Sampler(self.order, 1).state()
-        del begun["seed"]  # not known before the pipeline's key is
+        del begun["seed"]  # it is known only with the pipeline's key
         return begun
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -190,11 +190,11 @@ class Reader(Source):
             self._saved = sampler.state()
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
-        """Goes to batch ``step`` of ``epoch`` without walking there."""
+        """Goes directly to batch ``step`` of ``epoch``."""
         self._started(batch_size, key).seek(step * batch_size, epoch)
 
     def batches_left(self, state: Mapping[str, Any], batch_size: int, ending: Ending) -> int:
-        """How many batches the epoch of a saved state still has, on this and on every other shard."""
+        """The number of batches that the epoch of a saved state still has, on this and on every other shard."""
         sampler = Sampler(self.order, batch_size)
         sampler.restore(state)
         return sampler.batches_left(ending)
@@ -214,7 +214,7 @@ class Reader(Source):
 
 
 def build_reader(cls: type, *, seed: int | None = None, lazy_init: bool = False, **arguments: Any) -> Reader:
-    """A Reader over `cls(**the arguments that are not the order's)`."""
+    """A Reader of `cls(...)`, with all arguments except those of the order."""
     order = {name: arguments.pop(name, param.default) for name, param in ORDER.items() if name != "lazy_init"}
     if seed is not None:
         order["seed"] = seed
@@ -230,9 +230,9 @@ def reader(
     layout: str | None = None,
     hidden: bool = False,
 ) -> Callable[[type], type]:
-    """Declares a reader; the keywords of the class's constructor become arguments in addition to those of the order.
+    """Declares a reader. The keywords of the class's constructor become arguments, and so do those of the order.
 
-    `outputs` may be a function of the arguments; `layout` is that of a single output. The class itself is left as it is.
+    `outputs` may be a function of the arguments; `layout` is that of a single output. The class itself is not changed.
     """
 
     def declare(cls: type) -> type:

@@ -1,6 +1,6 @@
 """Reads files at URLs: http and https by connections of its own (`connection.py`), everything else by fsspec.
 
-Connections are kept open between requests. A request is tried again when the reason of its failure may pass: a broken or
+Connections are kept open between requests. A request is tried again if it fails for a reason that may be temporary: a broken or
 slow connection, a body that ends early, a busy server. The pause before it doubles each time and varies at random. A request
 that takes longer than nearly all others is sent a second time (`hedges.py`). A file that changes while it is read is an error.
 """
@@ -49,11 +49,11 @@ class Known(NamedTuple):
     """A file at a URL."""
 
     size: int
-    version: str  # "" where the server says none
+    version: str  # "" if the server states none
 
 
 class _Again(Exception):
-    """Something that may go better at the next try."""
+    """A failure that may not happen at the next try."""
 
 
 def is_url(path: str) -> bool:
@@ -95,7 +95,7 @@ def _check_inside(url: str, offset: int, length: int, known: Known) -> None:
 
 
 def size_of_url(url: str) -> int:
-    """The size of a file, found out once."""
+    """The size of a file; it is requested once."""
     known = _known.get(url)
     if known is None:
         if _is_http(url):
@@ -112,14 +112,16 @@ def matching(url: str) -> list[str]:
         raise ValueError(f"{url}: a server of http cannot say which files it has: name them, or use {{000..127}}")
     filesystem, path = optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
     first, chain, archive = url.partition("::")
-    if chain:  # members of an archive
+    if chain:  # the pattern is for members of an archive
         scheme = first.partition("://")[0]
         return sorted(f"{scheme}://{found}::{archive}" for found in filesystem.glob(path))
     return sorted(filesystem.unstrip_protocol(found) for found in filesystem.glob(path))
 
 
 class RemoteFile(io.RawIOBase):
-    """A file at a URL, to be walked through: what follows is read ahead, more of it the longer it goes straight on."""
+    """A file at a URL for reading from start to end. It reads ahead, with larger requests as long as the reads are
+    consecutive.
+    """
 
     def __init__(self, url: str) -> None:
         self.url, self.size = url, size_of_url(url)
@@ -188,7 +190,7 @@ def _by_fsspec(url: str, method: str, **arguments: Any) -> Any:
 
 
 def _tried(url: str, read: Callable[[], T]) -> T:
-    """What a call gives, at the first try that does not fail for a reason that may pass."""
+    """The result of a call. A failure that may be temporary is tried again."""
     for number in range(TRIES):
         try:
             return read()
@@ -200,13 +202,13 @@ def _tried(url: str, read: Callable[[], T]) -> T:
 
 
 def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
-    """Some bytes of a file, and what the answer says of it; fewer bytes where it ends."""
+    """The facts about a file that the answer states, and some bytes of the file: fewer at its end."""
     _, _, headers, body = _answered(url, f"bytes={offset}-{offset + length - 1}", length)
     version = headers.get("etag") or headers.get("last-modified") or ""
     stated = headers.get("content-range", "")
     place = _PLACE.fullmatch(stated)
     if place is None:
-        if stated.startswith("bytes */") and stated[8:].isdecimal():  # nothing is there
+        if stated.startswith("bytes */") and stated[8:].isdecimal():  # the file ends before these bytes
             return Known(int(stated[8:]), version), np.empty(0, np.uint8)
         if offset:
             raise BadData(f"{url}: the server does not send parts of files, and the bytes from {offset} on are needed")
@@ -224,7 +226,7 @@ def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
 
 def _answered(url: str, part: str | None, length: int | None = None) -> Answer:
     """The first answer to a request, which is sent again if it takes unusually long."""
-    size = None if length is None else length.bit_length() // 2  # requests of like sizes take equally long
+    size = None if length is None else length.bit_length() // 2  # requests of similar sizes take equally long
     return _hedges.fastest((_address(url).host, size), lambda attempt: _answer(url, part, attempt))
 
 
@@ -281,7 +283,7 @@ def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
 
 
 def _check_sums(answer: Answer) -> None:
-    """Compares what the server says of a whole body with what came."""
+    """Compares a whole body with the checksums that the server states."""
     if answer.status != 200:
         return
     sums = [answer.headers.get("content-md5", "")]
@@ -296,7 +298,7 @@ def _check_sums(answer: Answer) -> None:
 def _connection(process: int, scheme: str, host: str) -> Connection:
     """A connection to a server that nothing else uses."""
     with _lock:
-        kept = _idle.get((process, scheme, host))  # those of the process that this one was forked from are not ours
+        kept = _idle.get((process, scheme, host))  # not those of the process that this one was forked from
         if kept:
             return kept.pop()
     return Connection(scheme, host, TIMEOUT)

@@ -21,7 +21,7 @@ class SequenceReader:
     """Reads sequences of frames, decoded, uint8 in the layout FHWC.
 
     Each sub-folder of `file_root` is a video whose frames are its images, in alphabetical order. A sequence begins at every
-    `step`-th frame and takes every `stride`-th from there; none goes from one video to the next.
+    `step`-th frame and takes every `stride`-th frame from there. All its frames are from one video.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ POLICIES = ("error", "pad", "trim_to_shape")
 
 @dataclass(frozen=True)
 class Slice:
-    """The slice of a call; `check` refuses contradictions when the graph is built."""
+    """The slice of a call; `check` raises errors for contradictions when the graph is built."""
 
     start: Sequence[int] | None = None
     end: Sequence[int] | None = None
@@ -71,8 +71,8 @@ class Slice:
         start, rel_start, end, rel_end, shape, rel_shape = (
             None if part is None else part[place if len(part) > 1 else 0] for part in self._parts()
         )
-        # Relative numbers are single precision, and what is rounded is the end, not the length; where the end is made
-        # of two relative numbers, it is computed in double precision. All of this as DALI has it.
+        # As in DALI, relative numbers are single precision, and the end is rounded, not the length. If the end is computed from
+        # two relative numbers, it is computed in double precision.
         low = float(start) if start is not None else float(np.float32(rel_start or 0) * np.float32(extent))
         first = round_half_up(low)
         if shape is not None:
@@ -92,12 +92,12 @@ class Slice:
 
 
 def round_half_up(value: float) -> int:
-    """Halves away from zero, as DALI rounds positions."""
+    """The nearest integer, halves away from zero, as DALI rounds positions."""
     return floor(value + 0.5) if value >= 0 else -floor(-value + 0.5)
 
 
 def inside(bounds: list[tuple[int, int]], extents: Sequence[int], policy: str) -> list[tuple[int, int]]:
-    """The bounds under a policy: checked ("error"), cut to the array ("trim_to_shape") or kept ("pad")."""
+    """Applies a policy to the bounds: they are checked ("error"), cut to the array ("trim_to_shape") or kept ("pad")."""
     if policy == "error":
         if any(
             start < 0 or length < 0 or start + length > extent

@@ -1,8 +1,8 @@
 """`fn.readers.tfrecord`: features of the tf.train.Example records in TFRecord files.
 
-A record is its length (8 bytes), the length's CRC, the data and the data's CRC; both CRCs are checked. An
-index file has a line "offset length" for each record (the whole record, with its 16 bytes of frame); without
-one the lengths in the file are followed once, at the start.
+A record is its length (8 bytes), the length's CRC, the data and the data's CRC; both CRCs are checked. An index file has a line
+"offset length" for each record (the whole record, with its 16 bytes of frame); without one, the lengths in the file are read
+once, at the start.
 """
 
 import re
@@ -84,7 +84,7 @@ class TFRecordReader:
         return self.assembled(index, None)
 
     def spans(self, index: int) -> list[tuple[str, int, int]]:
-        """Where the record is."""
+        """The place of the record in its file."""
         offset, length = self._records[index].tolist()
         return [(self._paths[int(self._file[index])], offset, length)]
 
@@ -124,7 +124,7 @@ def _table_of(path: str, index: str | None) -> np.ndarray:
 
 
 def scan(path: str) -> np.ndarray:
-    """(offset, length) of every record of a TFRecord file, by following the lengths."""
+    """(offset, length) of every record of a TFRecord file, found by reading the length of each record."""
     found = []
     with open_regular(path) as file:
         size = size_of(file)
@@ -153,7 +153,7 @@ def write_index(path: str, index_path: str) -> int:
 
 
 def read_index(index_path: str, path: str) -> np.ndarray:
-    """(offset, length) of every record, from an index file whose every line must be inside the file."""
+    """(offset, length) of every record, from an index file; each line must describe a place inside the file."""
     size = size_at(path)
     found = []
     for number, line in read_lines(index_path):
@@ -284,7 +284,7 @@ def _missing(feature: Feature) -> np.ndarray:
 
 
 def _values(feature: memoryview) -> tuple[str | None, Any]:
-    """(kind, values) of an encoded Feature; kind None if it holds nothing."""
+    """(kind, values) of an encoded Feature; kind is None if it is empty."""
     for number, wire, inner in fields(feature):
         kind = _LIST_OF_KIND.get(number)
         if kind is None or wire != BYTES:

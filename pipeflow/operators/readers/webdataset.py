@@ -1,9 +1,8 @@
-"""`fn.readers.webdataset`: samples from tar files, the components of each chosen by their extensions.
+"""`fn.readers.webdataset`: samples from tar files; the extensions of files choose the components of a sample.
 
-A sample is a run of consecutive files whose names agree up to the first dot of the last part. The tar files
-are never extracted: an index of (sample, extension, offset, size) is read from an index file or made once,
-from the tar headers, and each component is read from its place. Links, devices and names that lead out of the
-archive are refused.
+A sample is a run of consecutive files whose names agree up to the first dot of the last part. The tar files are never extracted.
+An index of (sample, extension, offset, size) is read from an index file, or made once from the tar headers. Each component is
+read from its place. Links, devices and names of files outside the archive are refused.
 """
 
 import os
@@ -27,7 +26,7 @@ from pipeflow.progress import over
 
 _BLOCK = 512
 _LONGEST_NAME = 1 << 20
-# Of an extended header; real ones have a dozen.
+# The most records of an extended header; real headers have a dozen.
 _MOST_RECORDS = 10_000
 _RECORD = re.compile(rb"([0-9]{1,9}) ([^=]{1,255})=")
 _REGULAR = (b"0", b"\0", b"7")
@@ -156,7 +155,7 @@ class WebdatasetReader:
         return self.assembled(index, None)
 
     def spans(self, index: int) -> list[tuple[str, int, int]]:
-        """Where the components of a sample are, with the headers before them."""
+        """The places of the components of a sample, with the headers before them."""
         tar = self._tars[int(self._homes[index])]
         return [(tar, offset - _BLOCK, size + _BLOCK) for offset, size in self._places[index].tolist() if offset >= 0]
 
@@ -233,7 +232,7 @@ def write_index(path: str, index_path: str) -> int:
 
 
 def read_index(index_path: str, path: str) -> list[list[Component]]:
-    """The samples of a tar file from an index file, whose every entry must be inside the tar file."""
+    """The samples of a tar file, from an index file; each entry must describe a place inside the tar file."""
     size = size_at(path)
     lines = read_lines(index_path)
     head = lines[0][1].split() if lines else []
@@ -352,7 +351,7 @@ def _pax(text: bytes, path: str, offset: int, name: str) -> tuple[str, int | Non
 
 
 def _check_header(block: bytes, size: int, path: str, offset: int) -> None:
-    """Raises unless a tar header of a regular file is before the data: an index can lie."""
+    """Raises an error unless a tar header of a regular file is before the data: an index may be wrong."""
     _, stated, kind = _header(block, path, offset - _BLOCK)
     # An extended header before this one may state a size that does not fit into the eleven digits here.
     if kind not in _REGULAR or (stated != size and stated != 0):

@@ -1,8 +1,8 @@
 """The order of rows that can only be read in groups: the groups are shuffled, and rows within windows of several groups.
 
-The groups of a shard, or of the whole epoch where shards take turns, are put in a random order. The windows are runs of this
-order with about as many rows as was asked for; the rows of each window are permuted. So a reader needs the groups of one
-window at a time, and each of them once in an epoch. A row may come at any place of an epoch, but rows of one group come
+The groups of a shard are put in a random order; in the strided order, those of the whole epoch. The windows are runs of this
+order with about the requested number of rows, and the rows of each window are permuted. So a reader needs the groups of only one
+window at a time, and needs each group once in an epoch. A row may come at any place of an epoch, but rows of one group come
 within one window. Everything is a function of the seed, the epoch and the position.
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 
 from pipeflow.operators.readers.order import Order, permute
 
-_GROUPS, _ROWS = 2, 3  # names of the two permutations in their keys
+_GROUPS, _ROWS = 2, 3  # distinguish the keys of the two permutations
 
 
 class Groups:
-    """Where the groups of rows end, and about how many rows a window has."""
+    """The ends of the groups of rows, and the approximate number of rows of a window."""
 
     def __init__(self, ends: np.ndarray, window: int) -> None:
         self.ends, self.window = ends, window
@@ -27,13 +27,15 @@ class Groups:
     def most(self) -> int:
         """The number of groups that a window may have."""
         smallest = np.sort(np.diff(self.ends, prepend=0))
-        # the groups of a window begin within as many rows as it should have
+        # the first rows of the groups of a window are at most `window` rows apart
         return min(len(smallest), int(np.searchsorted(np.cumsum(smallest[smallest > 0]), self.window)) + 1)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The groups between two rows in a random order: the first row of each, and where groups and windows end in it."""
+    """The groups between two rows, in a random order: the first row of each group, and where groups and windows end in this
+    order.
+    """
 
     begins: np.ndarray
     ends: np.ndarray
@@ -89,7 +91,7 @@ class WindowedOrder(Order):
         return {"window": self.groups.window} if self.shuffled else {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Refuses a state of another order."""
+        """Raises an error for the state of another order."""
         self.check_window(state, self.groups.window if self.shuffled else None)
 
     def describe(self) -> str:

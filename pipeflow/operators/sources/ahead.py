@@ -1,7 +1,8 @@
 """The parallel form of fn.external_source: callbacks are called in advance, in worker processes.
 
-`Ahead` replaces a callback and gives the same data in the same order. Callables that get the number of the
-sample or batch may be called in any worker. An iterator stays in one worker, and is wound forward if that worker dies.
+`Ahead` replaces a callback and gives the same data in the same order. Callables that get the number of the sample or batch may
+be called in any worker. An iterator stays in one worker. If that worker dies, another one advances a new iterator to the same
+position.
 """
 
 from collections import deque
@@ -32,8 +33,8 @@ class ParallelCallback:
         self._handle: Any = None
         self._pending: deque[tuple[Request, Chunks]] = deque()
         self._exhausted = False
-        self._jumps = 0  # changes whenever an iterator is to go somewhere else than to its next item
-        self._asked = 0  # items asked of an iterator
+        self._jumps = 0  # increases when an iterator must go to another item than the next one
+        self._asked = 0  # items that were requested from an iterator
         self._delivered = 0
         if not self._direct.iterates and not self._direct.takes_info:
             raise TypeError(
@@ -61,7 +62,9 @@ class ParallelCallback:
         self._pool = pool
 
     def samples(self, request: Request) -> tuple[list[Any], dict[int, Exception]]:
-        """The samples of a batch, and the errors of those a callable failed for; the last one of an epoch may be shorter."""
+        """The samples of a batch, and the errors of samples for which a callable failed. The last batch of an epoch may be
+        shorter.
+        """
         if not self.attached:
             return self._direct.samples(request)
         if self._exhausted:
@@ -119,7 +122,7 @@ class ParallelCallback:
             self._go_to(0)
 
     def unsaveable(self) -> str:
-        """Why a checkpoint cannot tell where this source is, "" where it can."""
+        """The reason why a checkpoint cannot have the position of this source; "" if it can."""
         if self.attached and hasattr(self.source, "get_state"):
             return (
                 f"the state of {function_name(self.source)} lives in worker processes, where get_state() cannot reach it: "
@@ -128,11 +131,11 @@ class ParallelCallback:
         return self._direct.unsaveable()
 
     def unseekable(self) -> str:
-        """Why it cannot go to a batch, "" where it can."""
+        """The reason why it cannot go to a batch; "" if it can."""
         return self._direct.unseekable()
 
     def left(self, state: Any) -> int | None:
-        """How many items are left after a state, where that is known."""
+        """The number of items left after a state; None if it is not known."""
         return self._direct.left(state)
 
     def state(self) -> Any:
@@ -158,7 +161,7 @@ class ParallelCallback:
             self._asked = self._delivered = item
 
     def _take(self, request: Request) -> Chunks:
-        """The chunks of this batch; those of the following batches have then been requested."""
+        """The chunks of this batch; it also requests those of the following batches."""
         if self._pending and self._seen(self._pending[0][0]) != self._seen(request):
             self._drop()
             self._go_to(self._delivered)
@@ -171,7 +174,7 @@ class ParallelCallback:
         return self._pending.popleft()[1]
 
     def _seen(self, request: Request) -> Any:
-        """What the result depends on: a source of batches does not see the sizes of those before."""
+        """The part of a request that the result depends on: for a source of batches, sizes of earlier batches change nothing."""
         return request if self._per_sample else (request.iteration, request.epoch)
 
     def _send(self, request: Request) -> Chunks:
@@ -189,7 +192,7 @@ class ParallelCallback:
         return [(start, self._pool.submit(self._handle, infos[start : start + size])) for start in starts]
 
     def _drop(self) -> None:
-        """Drops the requests made ahead. Requests to an iterator still run, because they move it on."""
+        """Drops the requests made in advance. Requests to an iterator still run, because they advance it."""
         if not self._direct.iterates:
             for _, chunks in self._pending:
                 for _, ticket in chunks:
@@ -232,7 +235,7 @@ class IteratorInWorker:
 
 
 def portable(value: Any) -> Any:
-    """Results with every foreign tensor as a NumPy array, which is sent without being pickled."""
+    """Results in which every tensor of another library is a NumPy array: arrays are sent without pickle."""
     if isinstance(value, TensorListCPU):
         return value.samples()
     if type(value) in (tuple, list):

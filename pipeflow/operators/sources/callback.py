@@ -24,7 +24,7 @@ class Callback:
         self._iterator: Iterator[Any] | None = None
         self._exhausted = False
         self._taken = 0
-        self._pulling = False  # an item has been requested and not been counted
+        self._pulling = False  # True if an item has been requested and not been counted
         self._restartable: Callable[[], Iterator[Any]] | None = None
         iterable = hasattr(source, "__iter__") or hasattr(source, "__getitem__")
         if inspect.isgeneratorfunction(source) and not _parameters(source):
@@ -73,7 +73,9 @@ class Callback:
         return self._call(info)
 
     def samples(self, request: Request) -> tuple[list[Any], dict[int, Exception]]:
-        """The samples of a batch, and the errors of those a callable failed for; the last one of an epoch may be shorter."""
+        """The samples of a batch, and the errors of samples for which a callable failed. The last batch of an epoch may be
+        shorter.
+        """
         rows: list[Any] = []
         failures: dict[int, Exception] = {}
         if self._exhausted:
@@ -95,7 +97,7 @@ class Callback:
                 break
             except Exception as error:
                 if self._restartable is not None:
-                    raise  # a generator that has raised is over
+                    raise  # a generator that has raised an error gives no more items
                 failures[index] = error
                 rows.append(None)
         return rows, failures
@@ -137,7 +139,7 @@ class Callback:
             self._iterator, self._taken = None, 0
 
     def unsaveable(self) -> str:
-        """Why a checkpoint cannot tell where this source is, "" where it can."""
+        """The reason why a checkpoint cannot have the position of this source; "" if it can."""
         if self._restartable is not None or self.takes_info or hasattr(self.source, "get_state"):
             return ""
         return (
@@ -146,7 +148,7 @@ class Callback:
         )
 
     def unseekable(self) -> str:
-        """Why it cannot go to a batch, "" where it can."""
+        """The reason why it cannot go to a batch; "" if it can."""
         if self.takes_info and not hasattr(self.source, "get_state"):
             return ""
         return (
@@ -155,7 +157,7 @@ class Callback:
         )
 
     def left(self, state: Any) -> float | None:
-        """How many items are left after a state, where that is known."""
+        """The number of items left after a state; None if it is not known."""
         if self.cycle == "quiet":
             return math.inf
         if self._restartable is None or not hasattr(self.source, "__len__") or not state:
@@ -200,9 +202,9 @@ class Callback:
 
 
 def _parameters(source: Any) -> list[str]:
-    """The positional parameters that a call gives: those without a default, or the only one.
+    """The positional parameters that a call passes: those without a default, or the only one.
 
-    As in DALI `def batch(index=0)` gets the index. Data as the default, as in `lambda array=array: [array]`, is kept.
+    As in DALI, `def batch(index=0)` gets the index. If the default is data, as in `lambda array=array: [array]`, it is kept.
     """
     try:
         signature = inspect.signature(source)

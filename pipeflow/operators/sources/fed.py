@@ -40,7 +40,7 @@ class FedInput:
             self._arrived.wait()
 
     def get(self) -> Feed:
-        """The next batch; without one an error, or with ``blocking`` a wait."""
+        """The next batch. If there is none, it raises an error; with ``blocking`` it waits."""
         with self._arrived:
             self._wait()
             if self._queue:
@@ -54,5 +54,5 @@ class FedInput:
 
 
 def _shared(feed: Feed) -> Feed:
-    """The pipeline must not change a batch that may be returned again."""
+    """The batch, marked as not owned by the pipeline: it may be returned again, so nothing may change it."""
     return replace(feed, owned=False)
