@@ -82,16 +82,21 @@ def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any,
 
 
 def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) -> CudaProgram:
+    def made() -> CudaProgram:
+        return compiled(nvrtc, file, kernels.source(file), kernels.instances_of(file), architecture, headers)
+
     folder = kept_code.folder_for(FOLDER)
-    store = None if folder is None else kept_code.KernelFiles(folder, Path(file).stem)
+    if folder is None:
+        return made()
+    store = kept_code.KernelFiles(folder, Path(file).stem)
     key = key_of(nvrtc, file, architecture, headers)
-    found = None if store is None else store.load(key)
-    if found is not None:
-        return CudaProgram(*found)
-    made = compiled(nvrtc, file, kernels.source(file), kernels.instances_of(file), architecture, headers)
-    if store is not None:
-        store.save(key, tuple(made))
-    return made
+    turns = kept_code.Turns(folder)
+    with turns.given_back():  # one of the ranks of a job compiles a file, the others wait for it
+        found = store.load(key) if turns.wait(store.path(key)) else None
+        if found is None:
+            found = made()
+            store.save(key, tuple(found))
+    return CudaProgram(*found)
 
 
 _lock = threading.Lock()

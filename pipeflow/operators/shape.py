@@ -303,6 +303,9 @@ def transpose(
     order = order_of(data.ndim, perm)
     if callable(out):
         out = out([data.shape[axis] for axis in order], data.dtype)
+    if data.dtype.itemsize > 8:  # the kernels move up to 8 bytes at once
+        np.copyto(out, data.transpose(order))
+        return out
     return kernels.moving.transpose(data, order, out)
 
 

@@ -75,6 +75,10 @@ WORKS = {
     "stack": (lambda: fn.stack(source(), source()), lambda z: np.stack([z, z])),
     "cat": (lambda: fn.cat(source(), source(), axis=1), lambda z: np.concatenate([z, z], 1)),
     "transpose": (lambda: fn.transpose(source(), perm=[1, 0]), np.transpose),
+    "transpose of 16 bytes": (
+        lambda: fn.transpose(fn.cast(source(), dtype=types.COMPLEX128), perm=[1, 0]),
+        lambda z: z.astype(np.complex128).transpose(),
+    ),
     "reshape": (lambda: fn.reshape(source(), shape=(-1,)), np.ravel),
     "an index": (lambda: source()[1, ::2], lambda z: z[1, ::2]),
 }

@@ -21,6 +21,7 @@ from pipeflow.backends.cuda_objects import PinnedMemory
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, NoGpu
 from pipeflow.kernels import gpu as kernels
+from pipeflow.kernels import kept_code
 
 IMAGES = [np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(9 * k) for k in range(3)]
 
@@ -266,6 +267,29 @@ class TestCompilation:
         for path in tmp_path.iterdir():
             path.write_bytes(path.read_bytes()[:-1])
         assert self.prepare(machine, "move.cu") == ["move.cu"]
+
+    def test_a_damaged_file_is_compiled_again(self, machine, tmp_path):
+        """And is whole then."""
+        self.prepare(machine, "move.cu")
+        (kept,) = tmp_path.glob("move-*.nbc")
+        content = kept.read_bytes()
+        for damaged in (content[:-1] + b"?", content[:40], b""):
+            kept.write_bytes(damaged)
+            assert self.prepare(machine, "move.cu") == ["move.cu"]
+            assert kept.read_bytes() == content
+
+    def test_a_file_that_another_process_compiles_is_waited_for(self, machine, tmp_path, monkeypatch):
+        """The ranks of a job start at the same moment, and one of them compiles."""
+        self.prepare(machine, "move.cu")
+        (kept,) = tmp_path.glob("move-*.nbc")
+        content = kept.read_bytes()
+        kept.unlink()
+        assert kept_code.locks_of(tmp_path).take(kept.name)
+        monkeypatch.setattr(kept_code, "time", SimpleNamespace(sleep=lambda _: kept.write_bytes(content)))
+        try:
+            assert self.prepare(machine, "move.cu") == []
+        finally:
+            kept_code.locks_of(tmp_path).give(kept.name)
 
     def test_what_the_code_depends_on(self, machine, monkeypatch):
         """Text, headers, options and architecture are all in the key; folders are not."""

@@ -110,10 +110,13 @@ def _(call: DeviceCall) -> None:
         shape, layout = item.input.shape, item.layouts[0]
         pixel = shape[2] if layout == "HWC" else 1
         planes = shape[0] if layout == "CHW" else 1
-        width, each = shape[layout.index("W")], item.input.size // max(planes, 1)
+        each = item.input.size // max(planes, 1)
+        if not each:
+            continue
+        width = shape[layout.index("W")]
         step = each * item.input.dtype.itemsize
         grid = (*item.plan, item.args.ratio, divide_by(width), divide_by(pixel), each)
-        starts = (plane * step for plane in range(planes if each else 0))
+        starts = (plane * step for plane in range(planes))
         rows += [(item.input.address + start, item.output.address + start, *grid) for start in starts]
     table = np.array(rows, GRID_ROW)
     word = WORDS[call.items[0].input.dtype.itemsize]

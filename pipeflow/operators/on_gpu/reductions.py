@@ -132,9 +132,11 @@ class Reduction:
     @property
     def blocks(self) -> int:
         """The number of blocks for this reduction."""
+        if not self.results:
+            return 0
         if self.one_by_one:
             return ceil_div(self.results, THREADS)
-        outer = self.results // self.inner if self.inner else 0
+        outer = self.results // self.inner
         tiles = 1 if self.kernel != "reduce<{}>" else ceil_div(self.inner, min(self.inner, THREADS))
         return outer * tiles * self.chunks
 
