@@ -54,7 +54,7 @@ class Trial:
 
 
 def noise(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The same noise each time."""
+    """Noise; it is the same at each call."""
     rng = np.random.default_rng(0)
     if dtype == np.uint8:
         return rng.integers(0, 256, shape, np.uint8)
@@ -65,7 +65,7 @@ def noise(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 @dataclass
 class Start:
-    """The trials that are left in this process, and how far it is."""
+    """The trials that are left in this process, and its progress."""
 
     waiting: dict[bytes, list[Trial]] = field(default_factory=dict)
     done: set[bytes] = field(default_factory=set)
@@ -90,7 +90,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def begin(trials: Sequence[Trial | None]) -> bool:
-    """Begins in NumPy; False if the kernels should be loaded now."""
+    """Begins with the NumPy forms; False if the kernels should be loaded now."""
     data = _data(trials)
     if os.environ.get("PIPEFLOW_START") == WAITS or data is None:
         return False
@@ -102,7 +102,7 @@ def begin(trials: Sequence[Trial | None]) -> bool:
         if not kept and not mark.possible():
             return False
         if "pipeflow.kernels.cpu.jit" in sys.modules and kept and not _start.waiting:
-            return False  # they are loaded in no time
+            return False  # to load them takes almost no time
         _start.waiting[data] = [trial for trial in trials if trial is not None]
         _start.batches, _start.since = 0, timing.wall()
         kernels.start.state.begin()
@@ -117,7 +117,7 @@ def mark(trials: Sequence[Trial | None]) -> None:
 
 
 def _data(trials: Sequence[Trial | None]) -> bytes | None:
-    """The trials for another process; None if they cannot travel."""
+    """The trials as data for another process; None if they cannot be sent."""
     try:
         data = pickle.dumps(trials)
     except Exception as error:
@@ -127,16 +127,13 @@ def _data(trials: Sequence[Trial | None]) -> bytes | None:
 
 
 def batch_taken() -> None:
-    """Goes on with loading; called with each batch that a pipeline returns."""
+    """Continues to load kernels; called with each batch that a pipeline returns."""
     if not _start.waiting or not _start.lock.acquire(blocking=False):
         return
     try:
         _start.batches += 1
         _go_on()
-    except (
-        OSError,
-        RuntimeError,
-    ) as error:  # no file, process or thread is left: the caller gets the batch all the same
+    except (OSError, RuntimeError) as error:  # no file, process or thread is left: the caller still gets the batch
         log.debug("loading kernels goes on with the next batch: %r", error)
     finally:
         _start.lock.release()

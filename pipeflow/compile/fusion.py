@@ -76,7 +76,7 @@ def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]
 
 
 def _same_rule(before: object, after: object) -> bool:
-    """True if both links have the same rule for failures. A value does not count: it is for one link only."""
+    """True if both links have the same rule for failures. A rule that is a value does not count: it is for one link only."""
     return before is after is None or (isinstance(before, str) and isinstance(after, str) and before == after)
 
 

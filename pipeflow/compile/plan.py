@@ -88,9 +88,9 @@ class Step:
 class Stage:
     """Steps that run together; the start of this file explains the words.
 
-    ``columns`` are computed when the stage begins, ``merges`` when it ends: the merges that no step of the stage reads.
-    ``strands`` are the numbers of steps that belong together, where functions of one sample may wait for each other: each
-    strand of a sample is work for another thread, and reads no result of the others. () if one thread runs all steps.
+    ``columns`` are computed when the stage begins, ``merges`` when it ends: the merges that no step of the stage reads. If
+    functions of one sample may wait for each other, ``strands`` has the numbers of the steps that belong together. Each strand
+    of a sample is work for another thread, and reads no result of the others. It is () if one thread runs all steps.
     """
 
     kind: Literal["source", "sample", "batch", "processes", "device", "function", "arrival"]

@@ -59,7 +59,7 @@ def _inherit(memory: SlotMemory, step: Step, storage: Sequence[Storage]) -> None
         if step.user_code:
             memory.users.add(slot)
             if storage[slot] == "table":
-                continue  # its results are copied at once into memory of the batch, so they are no views
+                continue  # its results are copied at once into memory of the batch, so they are not views
         memory.roots[slot] = inherited | {slot}
 
 

@@ -14,7 +14,7 @@ from pipeflow.declare import Role, find, registration
 
 Rule = Callable[[Plan], Iterator[str]]
 RULES: list[Rule] = []
-FORM: list[Rule] = []  # those of the rules that the others rely on
+FORM: list[Rule] = []  # the rules that the other rules rely on
 BOOL = np.dtype(bool)
 Guard = frozenset[tuple[int, bool]]
 
@@ -35,7 +35,7 @@ def verify(plan: Plan) -> Plan:
 
 
 def breaches(plan: Plan) -> list[str]:
-    """A sentence for every breach of a rule; if the form of the plan is wrong, for those only."""
+    """A sentence for every breach of a rule; if the form of the plan is wrong, only for the breaches of form."""
     return _spoken(FORM, plan) or _spoken(RULES, plan)
 
 
@@ -244,8 +244,8 @@ def guards_are_bools(plan: Plan) -> Iterator[str]:
 def nobody_reads_a_hole(plan: Plan) -> Iterator[str]:
     """A slot has values only for the samples of its guard. A merge reads each side for the samples that took it.
 
-    So the sides of a merge are complementary, a step in a branch reads slots that every sample of the branch has, and outputs
-    have no guard.
+    So the sides of a merge are complementary, a step in a branch reads only slots that every sample of the branch has, and
+    outputs have no guard.
     """
     known = _Implied(plan)
     guards: dict[int, Guard] = {}

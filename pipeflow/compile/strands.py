@@ -12,7 +12,7 @@ from pipeflow.compile.computed import ComputedNodes
 from pipeflow.record.graph import GraphNode
 
 Layer = list[list[GraphNode]]
-END = -1  # in place of a strand: merges at the end of a layer, which read several strands
+END = -1  # used in place of a strand for merges at the end of a layer, which read several strands
 
 
 def layers_of(computed: ComputedNodes, members: Sequence[GraphNode]) -> list[Layer]:
@@ -71,7 +71,7 @@ class _Level:
             least.update(raised)
 
     def _placed(self, least: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """For each step its layer and its strand; a function is in the layer that ``least`` names, or a later one."""
+        """For each step its layer and its strand; a function is in the layer that ``least`` gives, or in a later one."""
         layer: dict[int, int] = {}
         strand: dict[int, int] = {}  # step -> the first step of its strand
         inside: dict[int, list[int]] = {}  # first step of a strand -> all its steps

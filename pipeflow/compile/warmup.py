@@ -1,7 +1,7 @@
 """Compiling kernels before the first sample needs them.
 
 A kernel is compiled for the types of its arguments. ``prepare`` runs every step of a plan on one blank sample with the
-known types of its inputs. ``everyday`` does so for the operators that most image pipelines use, and
+known types of its inputs. ``everyday`` does this for the operators that most image pipelines use, and
 ``python -m pipeflow warmup`` calls it. Both only save time: other kernels are compiled when they are first called.
 """
 
@@ -22,7 +22,7 @@ from pipeflow.kernels import cpu as kernels
 
 log = logging.getLogger("pipeflow")
 
-EXTENT = 512  # the extent of an unknown axis: larger than common crops, and small enough to cost nothing
+EXTENT = 512  # the extent of an unknown axis: larger than common crops, and small enough to take no time
 GUESSES = {"C": 3, "F": 2, "D": 4}
 SAID = 1.0  # compilation that takes this number of seconds gets a line in the log
 
@@ -134,6 +134,6 @@ def _everyday() -> None:
 
 
 def run(name: str, *inputs: np.ndarray, **arguments: Any) -> None:
-    """One eager call."""
+    """Makes one eager call."""
     op = find(name)
     op(*inputs, **({**arguments, "key": 1} if op.random else arguments))

@@ -35,14 +35,14 @@ class Handing:
 
     def __init__(self) -> None:
         self.done = False
-        self.thread = threading.current_thread()  # the object: a later thread may get the same number
+        self.thread = threading.current_thread()  # the object, not its number: a later thread may get the same number
 
     def given(self) -> Any:
         """Marks the batch as delivered."""
         self.done = True
 
     def is_for(self, thread: threading.Thread) -> bool:
-        """True if a thread may get a batch that was not delivered: its own one, or that of a thread that has ended."""
+        """True if this thread may get the batch: if it began the delivery, or if the thread that began it has ended."""
         return not self.done and (self.thread is thread or not self.thread.is_alive())
 
 
@@ -77,13 +77,13 @@ class Held(Generic[T]):
 class Delivered:
     """One batch as the user gets it; a failed batch has an error in place of outputs."""
 
-    outputs: tuple[Any, ...]  # of TensorListCPU or TensorListGPU
+    outputs: tuple[Any, ...]  # each is a TensorListCPU or TensorListGPU
     index: int
     epoch: int
     iteration: int
     size: int
     positions: np.ndarray
-    padding: np.ndarray | None  # True for samples that only fill the batch
+    padding: np.ndarray | None  # True for each sample that only fills the batch
     ends: frozenset[str]  # the readers whose epoch ends with it
     error: BaseException | None = None
     made: int = 0  # the size with the rows that were left out
@@ -162,18 +162,18 @@ class BatchRun:
         self.positions = _NO_POSITIONS
         self.epochs: Any = 0
         self.after: Mark | None = None  # the place of the next batch, set when the sources have been read
-        self.begun = False  # a caller has begun to make it (only without threads)
+        self.begun = False  # True if a caller has begun to make it (only without threads)
         self.read: Any = None  # the samples of the sources, to make it again after an interrupt (only without threads)
         self.handing: Handing | None = None
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
-        # guard -> its samples, as far as they were computed
+        # guard -> its samples; only those that were computed
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}
         self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # (slot, kind) -> the arguments of all samples
-        self.keys: dict[int, Any] = {}  # by the first output slot (or the name) of a random step
+        self.keys: dict[int, Any] = {}  # the keys of a random step, by its first output slot (or its name)
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
-        self.before: dict[str, Any] = {}  # of objects of the user: their states before the batch
+        self.before: dict[str, Any] = {}  # the states of objects of the user before the batch
         self.padding: np.ndarray | None = None
         self.ends: list[str] = []
         self.stage = 0
@@ -194,8 +194,8 @@ class BatchRun:
         self.failed_sources: dict[int, str] = {}
         self.replaced: dict[int, tuple[BaseException, Step]] = {}  # samples that another sample of the batch replaces
         self.donors: dict[int, int] = {}  # failed sample -> the sample that replaces it
-        self.hidden: set[int] = set()  # these samples, and rows made of them, are not delivered
-        self.tried: dict[int, set[int]] = {}  # and the rows that failed in their place
+        self.hidden: set[int] = set()  # the samples that are replaced, and rows made of them: they are not delivered
+        self.tried: dict[int, set[int]] = {}  # the rows that failed in place of a sample
 
     def keep_reading(self) -> None:
         """Keeps the samples of the sources, so that the batch can be made again from them."""
@@ -227,7 +227,7 @@ class BatchRun:
         self.claimed, self.sent = True, None
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
-        """Keeps an error until it is the batch's turn; of several samples the first one is kept."""
+        """Keeps an error until the batch is delivered; of several samples the first one is kept."""
         if isinstance(error, StopIteration):
             wrapped = RuntimeError(f"{step.title if step else 'a step'} raised StopIteration")
             wrapped.__cause__ = error
@@ -348,7 +348,7 @@ class BatchRun:
 
 
 def value_at(values: Any, sample: int) -> Any:
-    """A row of a slot, for every form of its values."""
+    """A row of a slot, whatever the form of its values."""
     return values[sample] if type(values) is list else values[sample, ...]
 
 
@@ -363,7 +363,7 @@ def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
 
 
 def _rights(error: BaseException, step: Step) -> list[str]:
-    """The reason why user code could not write to its input."""
+    """The reason why user code may not write to its input."""
     text = str(error).lower()
     if not step.user_code or not ("read-only" in text or "readonly" in text):
         return []

@@ -27,8 +27,8 @@ from pipeflow.executor.keeper import keeps_state
 from pipeflow.version import VERSION
 
 FORMAT = 3
-LARGEST = 1900  # bytes, before the checksum; if it is larger, names of operators are summed up
-OPERATORS_BYTES = 1000  # names of operators beyond this are summed up, so that a checkpoint stays below 2 kB
+LARGEST = 1900  # bytes, before the checksum; if it is larger, operators are counted instead of named
+OPERATORS_BYTES = 1000  # operators are counted if their names are longer, so that a checkpoint stays below 2 kB
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
 
@@ -60,7 +60,7 @@ def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
 
 
 def write(filename: str, text: str) -> None:
-    """Writes a checkpoint completely or not at all: a job that is killed meanwhile keeps the previous one."""
+    """Writes a checkpoint completely or not at all: if the job is killed while it writes, the previous one remains."""
     # A random name, created by O_EXCL: a link that another user made in a shared folder is not followed.
     partial, content = f"{filename}.{secrets.token_hex(8)}.part", text.encode()
     try:
@@ -80,7 +80,7 @@ def write(filename: str, text: str) -> None:
 
 
 def sources_left_out(executor: Executor) -> list[str]:
-    """The sources whose place a checkpoint does not hold, each with the reason."""
+    """The sources whose place is not in a checkpoint, each with the reason."""
     reasons = [(item.step.name, item.source.unsaveable()) for item in executor.sources]
     return [f"{name!r}: {reason}" for name, reason in reasons if reason]
 
@@ -211,7 +211,7 @@ def check_fits(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None
 
 
 def _operators(plan: Plan) -> dict[str, Any]:
-    """The names of the operators; of a large graph how many there are of each kind, or their number alone."""
+    """The names of the operators; for a large graph the number of each kind, or only the number of all."""
     steps = plan.steps()
     names = [step.name for step in steps if not step.fetch]
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]

@@ -15,8 +15,8 @@ class Task:
     batch: BatchRun
     begin: int
     end: int
-    strand: int = -1  # of a stage whose strands are different tasks
-    over: bool = False  # its samples are done; it now works on the batch as a whole, or on rows that are made again
+    strand: int = -1  # the number of the strand, if the strands of the stage are different tasks
+    over: bool = False  # True if its samples are done: it now works on the whole batch, or on rows that are made again
 
 
 class Claims:
@@ -28,7 +28,7 @@ class Claims:
         self.threads = threads
         self.alone = False  # in a stage with functions that have parallel="auto", only one thread works at a time
         self.tasks: dict[int, Task] = {}  # thread -> its task
-        self._parted: BatchRun | None = None  # some strands of a chunk are claimed: a thread may wait for the others
+        self._parted: BatchRun | None = None  # its chunk has strands that are not claimed: a thread may wait for them
 
     def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
@@ -88,7 +88,7 @@ class Claims:
         return self.alone and runner.alone_if_better
 
     def _busy(self, stage: int) -> bool:
-        """True if a thread is at work in a stage."""
+        """True if a thread works in a stage."""
         return any(task.batch.stage == stage and not task.over for task in self.tasks.values())
 
     def end(self, batch: BatchRun) -> None:

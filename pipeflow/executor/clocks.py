@@ -1,8 +1,8 @@
 """Clocks of a run: wall time and processor time of each thread, read at the beginning and the end of a task.
 
-A task is a chunk of samples or a whole batch, so the clocks cost two microseconds a task. Steps of one stage are measured apart
-if a sample takes long enough, and always during ``Pipeline.measure``. Then a ``GilProbe`` also measures which step keeps the
-interpreter.
+A task is a chunk of samples or a whole batch, so the clocks cost two microseconds a task. Steps of one stage have their own
+clocks if a sample takes long enough, and always during ``Pipeline.measure``. Then a ``GilProbe`` also measures which step keeps
+the interpreter.
 """
 
 import hashlib
@@ -21,16 +21,14 @@ from pipeflow.errors import function_name
 from pipeflow.executor.figures import WAITS, StageFigures, Statistics, StepFigures
 from pipeflow.executor.settings import Settings, available_cpus
 
-BRIEF_SECONDS = 50e-6  # shorter tasks count as busy all the time: reading the thread's clock would take too long
-STEP_CLOCK_MIN_SECONDS = (
-    50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent
-)
+BRIEF_SECONDS = 50e-6  # shorter tasks count as busy all the time: to read the thread's clock would take too long
+STEP_CLOCK_MIN_SECONDS = 50e-6  # a step that takes longer for a sample has its own clock: this costs about one percent
 PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter changes hands every 5 ms
-PROBE_MOST_SECONDS = 100e-3  # the longest one
-PROBED_SECONDS = 0.06  # of all measurements of a step
+PROBE_MOST_SECONDS = 100e-3  # the longest measurement of a probe
+PROBED_SECONDS = 0.06  # seconds of all measurements of a step
 PROBING_SECONDS = 0.4  # after that a probe needs no processor any more, and the measurement of the times begins again
 RECENT = 16  # the minimum of ready batches is taken over so many batches
-KEPT_TASKS = 1024  # of a stage: the work of each task is kept, to simulate a run
+KEPT_TASKS = 1024  # tasks of a stage whose work is kept, to simulate a run
 LEAST_OTHERS = 0.05  # processors; the system counts in steps of 10 ms
 KEPT_LOOPS = 256  # the loop's own times from batch to batch
 
@@ -60,7 +58,7 @@ class Clock:
         self.brief = seconds < BRIEF_SECONDS * calls
 
     def kept(self) -> float | None:
-        """The share of the time that the step kept the interpreter: a probe waited so long. None without a probe."""
+        """The share of the time in which a probe waited for the interpreter because the step kept it. None without a probe."""
         return self.waited / self.probed if self.probed else None
 
 
@@ -78,12 +76,12 @@ class Lap:
         self.processor: float | None = None
 
     def enter(self, stage: Clock) -> None:
-        """A task begins; if it follows another one, it begins at the end of that."""
+        """A task begins. If it follows another task directly, its time begins at the end of that task."""
         if self.processor is None and not stage.brief:
             self.processor = timing.processor()
 
     def leave(self, stage: Clock, batch: int = 0, samples: int = 0) -> None:
-        """The task, samples of a batch, is over. The code is inlined here because it runs for every task."""
+        """The task, some samples of a batch, is over. The code is inlined here because it runs for every task."""
         now = timing.wall()
         seconds = busy = now - self.begun
         self.begun = now
@@ -133,7 +131,7 @@ class GilProbe:
 
     @property
     def over(self) -> bool:
-        """True if it has measured for long enough: it starts no other measurement then."""
+        """True if it has measured for long enough and starts no other measurement."""
         if self._on is None and timing.wall() - self._first >= PROBING_SECONDS:
             self._closed = True
         return self._closed and self._on is None
@@ -196,7 +194,7 @@ def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ..
     for batch, samples, seconds, busy in tuple(clock.tasks or ()):
         found.setdefault(batch, []).append((samples or 1, seconds, busy))
     whole = sorted(found)[1:-1] or sorted(found)
-    if not whole:  # all batches had been made before
+    if not whole:  # all batches were made before
         each = max(1, batches)
         return StageFigures(role, places, (((1, clock.seconds / each, clock.busy / each),),))
     return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole))
@@ -218,9 +216,9 @@ class Measures:
         for clock in self.stages:
             clock.reset()
         self.began = self.last = timing.wall()
-        self.brief = False  # the loop took so little time that its thread's clock is not read
+        self.brief = False  # True if the loop took so little time that its thread's clock is not read
         self.peak = 0
-        self._rows: list[tuple[float, ...]] = []  # the deliveries that are not in the sums below
+        self._rows: list[tuple[float, ...]] = []  # the deliveries that were not added to the sums below
         self._before: tuple[float, float, int] | None = None  # the end of the last delivery in them, and its thread
         self._waited = 0.0
         self._waits = np.zeros(len(WAITS) + 1, np.int64)
@@ -244,7 +242,7 @@ class Measures:
         """Notes a delivered batch.
 
         ``asked`` is the time of the call, ``ready`` the number of batches finished at that time, ``used`` what
-        ``loop_clock`` gave then. Many deliveries are added up at once: that costs a fifth of counting each.
+        ``loop_clock`` returned then. Many deliveries are added up at once, which takes a fifth of the time.
         """
         self.brief = asked - self.last < BRIEF_SECONDS
         got = self.loop_clock()
@@ -313,7 +311,7 @@ class Measures:
         )
 
     def _processors_of_others(self, elapsed: float, steps: Sequence[StepFigures]) -> float:
-        """How many processors other programs had, on average."""
+        """The average number of processors that other programs used."""
         now = seconds_of_others()
         if now is None or self._others is None or elapsed <= 0:
             return 0.0
@@ -347,7 +345,7 @@ def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elap
 
 
 def _divided(kept: float | None, users: Sequence[bool], busy: Sequence[float]) -> list[float | None]:
-    """For each step of a stage the seconds that it kept the interpreter: the functions of the user first."""
+    """Divides the seconds in which the interpreter was kept among the steps of a stage: first the functions of the user."""
     if kept is None:
         return [None] * len(busy)
     parts: list[float | None] = [0.0] * len(busy)

@@ -2,7 +2,7 @@
 
 Sources run ahead of the loop. So there are two places: ``at`` is the place of the next batch to read, ``state()`` is the one in a
 checkpoint, which changes when a batch is delivered. Every change is one assignment, and the work before it can be
-repeated: after an interrupt it is either unchanged or complete.
+repeated: after an interrupt the state is either unchanged or complete.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ class Course:
         return [item for item in self.sources if item.op.fetches]
 
     def epoch_size(self) -> int | None:
-        """The samples in an epoch of all shards; of the longest reader, and None if there is no reader."""
+        """The number of samples in an epoch of all shards, for the longest reader; None if there is no reader."""
         sizes = [meta["epoch_size"] for item in self.readers if (meta := item.source.reader_meta()) is not None]
         return max(sizes, default=None)
 
@@ -53,7 +53,7 @@ class Course:
     # Reading.
 
     def begin(self, batch: BatchRun) -> None:
-        """Gives a batch its place before it is read."""
+        """Sets the place of a batch before it is read."""
         batch.epoch, batch.iteration, batch.epochs = self.at.epoch, self.at.iteration, self.at.epoch
 
     def request(self, item: SourceStep, wanted: int) -> Request:
@@ -61,13 +61,13 @@ class Course:
         return Request(wanted, *self.at, item.step.key or 0, self.ending)
 
     def count_samples(self, batch: BatchRun, size: int) -> None:
-        """Gives the samples of a batch their positions, unless a reader has done so."""
+        """Sets the positions of the samples of a batch, unless a reader has set them."""
         batch.size = size
         if len(batch.positions) != size:
             batch.positions = np.arange(self.at.position, self.at.position + size)
 
     def passed(self, batch: BatchRun) -> None:
-        """The batch has been read; the next one follows it."""
+        """Called after a batch has been read: the next one follows it."""
         batch.after = Mark(self.at.epoch, self.at.iteration + 1, self.at.position + batch.size)
         self.at = batch.after
 
@@ -93,7 +93,7 @@ class Course:
         return dict(self._after)
 
     def taken(self, batch: BatchRun) -> None:
-        """A batch was delivered: its state becomes the state of the pipeline."""
+        """Called when a batch was delivered: its state becomes the state of the pipeline."""
         assert batch.after is not None
         self._after = {
             "epoch": batch.after.epoch,
@@ -104,12 +104,14 @@ class Course:
         }
 
     def at_end(self) -> None:
-        """The caller gets the end of the epoch. Nothing has run ahead, so the states of the sources are those after it."""
+        """Called when the caller gets the end of the epoch. No batch was read ahead, so the sources are in the states after the
+        epoch.
+        """
         own = {item.step.name: item.state(self.checkpointing) for item in self.sources}
         self._after = {**self._after, "states": {**self._after["states"], **own}}
 
     def mark(self) -> None:
-        """Nothing has run ahead: the place of reading becomes the state."""
+        """The place of reading becomes the state. The caller makes sure that no batch was read ahead."""
         states = {item.step.name: item.state(self.checkpointing) for item in self.sources}
         for keeper in self.keepers:
             states[keeper.name] = keeper.snapshot()

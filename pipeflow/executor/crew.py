@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeflow.executor.workers.pool import WorkerPool
 
 log = logging.getLogger("pipeflow")
-CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
+CLOSE_SECONDS = 5.0  # the time that close() waits for a running step
 
 
 class Tasks(Protocol):
@@ -31,7 +31,7 @@ class Tasks(Protocol):
         """
 
     def perform(self, task: Any, arena: Arena, lap: Lap) -> None:
-        """Does it."""
+        """Does a task."""
 
 
 class Gate:
@@ -48,7 +48,7 @@ class Gate:
         self._lock.acquire()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Returns when the gate is opened, or after so many seconds, and closes it again."""
+        """Returns when the gate is opened, or after a number of seconds, and closes it again."""
         self._lock.acquire(timeout=-1 if seconds is None else seconds)
 
     def open(self) -> bool:
@@ -107,7 +107,7 @@ class Crew:
         if len(self.threads) >= self.size or self.closing or self.alone:
             return
         if self.workers is not None and self.workers.start_method == "fork" and not self.threads:
-            self.workers.start()  # first: a process should have only one thread when it is forked
+            self.workers.start()  # before the threads: a process should have only one thread when it is forked
         try:
             undisturbed(partial(self._start, weakref.ref(executor)))
         except RuntimeError as error:  # at the end of the interpreter, or beyond the system's limit
@@ -145,7 +145,7 @@ class Crew:
         self.threads = [thread for thread in self.threads if thread.ident != identity]
 
     def beside(self, works: Sequence[Callable[[], None]]) -> None:
-        """Does several works at the same time: the first one in this thread, each other one in a thread of its own."""
+        """Runs several functions at the same time: the first one in this thread, each other one in its own thread."""
         owner = threading.get_ident()
         errors: list[BaseException] = []
 
@@ -173,7 +173,7 @@ class Crew:
         if self.workers is None:
             return
         if self.workers.start_method == "fork":
-            self.workers.start()  # in this thread: the child should be a copy of a process with one thread
+            self.workers.start()  # in this thread, so that the child is a copy of a process with one thread
         else:
             undisturbed(self.workers.start)
 
@@ -203,7 +203,7 @@ class Crew:
         for waker in self.wakers:
             wake = waker()
             if wake is not None:
-                wake()  # a source that waits for data must not keep its thread
+                wake()  # a source that waits for data must release its thread
         with self.lock:
             self._let_all_go()
         if self.workers is not None:
@@ -244,7 +244,7 @@ class Crew:
             assert executor is not None
             executor.perform(task, arena, lap)
             del task, executor
-            if self.hanging and threading.get_ident() in self.hanging:  # the function has returned after all
+            if self.hanging and threading.get_ident() in self.hanging:  # the function that seemed to hang has returned
                 self.hanging.discard(threading.get_ident())
                 return
 

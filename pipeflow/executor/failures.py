@@ -1,7 +1,7 @@
 """Failures of samples: the rules, and the counts.
 
-A batch is a fixed set of positions, and a failure never moves another sample. So keys, resume points, and ranks that run in
-step do not change. The rule of a step is its own ``on_error`` or the pipeline's:
+A batch is a fixed set of positions, and a failure never moves another sample. So keys and resume points do not change, and ranks
+that work in step stay in step. The rule of a step is its own ``on_error`` or the pipeline's:
 
 - ``"raise"``: the error is raised in the batch's turn, and the whole batch is consumed.
 - ``"skip"``: the row is missing from all outputs of the batch; later steps do not get it. If a step moves samples to
@@ -12,8 +12,8 @@ step do not change. The rule of a step is its own ``on_error`` or the pipeline's
 - a value, or a function from the ``Failure`` to a value: it replaces the outputs of the step (with the pipeline's rule: the
   outputs of the pipeline) of this row.
 
-Failures count when their batch is delivered, so prefetching does not matter. Without ``max_failures`` a job also ends if too many
-samples in a row fail. Otherwise a source that does not end and always fails would be read for ever.
+Failures count when their batch is delivered, so prefetching does not matter. Also without ``max_failures`` a job ends if too
+many samples in a row fail: else a source that does not end and always fails would be read for ever.
 """
 
 import traceback
@@ -32,9 +32,9 @@ from pipeflow.executor.batch import BatchRun, put, value_at
 from pipeflow.executor.runners.base import BoundStep, StageRunner, origins_of, traits_of
 from pipeflow.tensors import as_sample
 
-KEPT = 10_000  # the list of failures holds the last ones
-JUDGED = 1000  # a fraction counts only after so many samples, so that an early failure does not end a job
-IN_A_ROW = 1000  # single bad samples do not fail so often with no good one between them
+KEPT = 10_000  # the list of failures has the last ones, up to this number
+JUDGED = 1000  # a fraction counts only after this number of samples, so that an early failure does not end a job
+IN_A_ROW = 1000  # single bad samples do not fail so often without a good one between them
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Failure:
     traceback: str
     action: str
     order: int = field(default=0, repr=False, compare=False)  # the number of the operator in the plan
-    unread: bool = field(default=False, repr=False, compare=False)  # the source itself did not give the sample
+    unread: bool = field(default=False, repr=False, compare=False)  # True if the source did not return the sample
 
     def __str__(self) -> str:
         source = f" (source: {self.source})" if self.source else ""
@@ -61,7 +61,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Rule:
-    """What to do when a step fails for a sample. With ``row`` the value replaces the whole row, not the outputs of the step."""
+    """The action if a step fails for a sample. With ``row`` the value replaces the whole row, not the outputs of the step."""
 
     action: str
     value: Any = None
@@ -69,7 +69,7 @@ class Rule:
 
 
 class Counts(NamedTuple):
-    """The counts up to a batch."""
+    """The counts of samples and failures up to a batch."""
 
     batch: int
     failed: int
@@ -88,8 +88,8 @@ class Failures:
         self.stages = stages
         self.limit = limit
         self.counts = Counts(-1, 0, 0)
-        self.in_a_row = 0  # how many of the last delivered samples failed, with no good one after them
-        self.any_good = False  # a good sample was delivered
+        self.in_a_row = 0  # the number of delivered samples that failed after the last good one
+        self.any_good = False  # True if a good sample was delivered
         self.epoch_size: Callable[[], int | None] = _unknown  # the samples in an epoch of the readers, if there are any
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
@@ -111,7 +111,7 @@ class Failures:
             runner.contain(self.stand_in, rule is not None and rule.action != "raise")
 
     def rule_of(self, step: Step) -> Rule:
-        """What to do when a step fails."""
+        """The rule for a step that fails."""
         own = step.on_error is not None
         value = self.plan.constant(step.on_error if own else self.plan.on_error)
         return Rule(value) if isinstance(value, str) else Rule("value", value, row=not own)
@@ -136,8 +136,8 @@ class Failures:
     def settle(self, batch: BatchRun, stage: int) -> None:
         """Applies the rules to the rows that failed in a stage; failures that must be raised stay in ``batch.failures``.
 
-        Rows that are now made of another sample go through all stages again. So do rows whose result changes
-        because a step uses the whole batch. The earliest stage comes first, and a failure there comes before all others.
+        Rows that are now made of another sample run through all stages again. So do rows whose result changes because a step
+        uses the whole batch. The earliest stage runs first, and a failure there is handled before all others.
         """
         behind: list[set[int]] = [set() for _ in range(stage + 2)]  # stage -> the rows that it has to make again
         settled: set[int] = set()
@@ -322,7 +322,7 @@ class Failures:
     # When a batch is delivered.
 
     def judge(self, batch: BatchRun) -> TooManyFailures | None:
-        """The error if with this batch more samples have failed than are allowed."""
+        """The error if, with this batch, more samples have failed than are allowed."""
         if not batch.incidents:
             return None
         if self.limit is None:
@@ -342,9 +342,9 @@ class Failures:
         return error
 
     def _judge_run(self, batch: BatchRun) -> TooManyFailures | None:
-        """The error if so many samples in a row failed that no good one is left, or that there was none so far."""
+        """The error if so many samples in a row failed that a whole epoch has no good one, or that none was good so far."""
         run, size = self._run_after(batch), self.epoch_size()
-        whole = None if size is None else 2 * size - 1  # so many in a row have a whole epoch among them
+        whole = None if size is None else 2 * size - 1  # so many in a row contain a whole epoch
         if run < (whole if whole is not None and (self.any_good or whole < IN_A_ROW) else IN_A_ROW):
             return None
         last = max(batch.incidents, key=lambda failure: failure.sample)
@@ -363,9 +363,10 @@ class Failures:
         return error
 
     def _run_after(self, batch: BatchRun) -> int:
-        """How many samples up to the end of a batch failed, with no good one between them.
+        """The number of samples up to the end of a batch that failed after the last good one.
 
-        A value in place of a sample counts as good, unless the source gave nothing: such a source does not end.
+        A value in place of a sample counts as good, unless the source returned nothing: else a source without an end would be
+        read for ever.
         """
         lost = {failure.sample for failure in batch.incidents if failure.action != "value" or failure.unread}
         if not batch.size:

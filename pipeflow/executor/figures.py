@@ -5,7 +5,7 @@ from typing import Literal
 
 from pipeflow.errors import count_of
 
-WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a batch are counted by how long they were
+WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a batch are counted in these classes
 # A loop whose input is not its bottleneck waits for a batch at most this share of its time, or at most this long and not
 # for a large share. No pipeline could make such a loop noticeably faster.
 FED_SHARE = 0.02
@@ -26,11 +26,11 @@ class StepFigures:
         None  # the part of the busy time in which other threads could not get the interpreter; None: not measured
     )
     python: bool = False
-    ways: tuple[str, ...] = ()  # how else the step could run: "threads", "processes", "jit", "parallel"
+    ways: tuple[str, ...] = ()  # the other ways to run the step: "threads", "processes", "jit", "parallel"
     hint: tuple[int, ...] = ()
     largest: tuple[int, ...] = ()  # bytes of the largest sample of each output that has a hint
     where: str = ""
-    name: str = ""  # of the node
+    name: str = ""  # the name of the node
 
     @property
     def waited(self) -> float:
@@ -53,7 +53,7 @@ class Statistics:
     """The figures of a run; print it for a table."""
 
     seconds: float
-    waited: float  # of these the loop waited for batches
+    waited: float  # seconds of these in which the loop waited for batches
     batches: int
     samples: int
     threads: int
@@ -62,14 +62,14 @@ class Statistics:
     workers: int = 0
     synchronous: bool = False
     one_at_a_time: bool = False  # differentiable functions require it
-    peak: int = 0  # threads at work at the same time, at most
+    peak: int = 0  # the most threads that worked at the same time
     ready: int | None = None  # the minimum of finished batches at a call for one
     queued: float | None = None  # seconds that threads had work but no processor
     steps: tuple[StepFigures, ...] = ()
-    waits: tuple[int, ...] = ()  # how many batches were waited for up to each of WAITS, and longer
+    waits: tuple[int, ...] = ()  # the numbers of waits up to each of WAITS, and of longer ones
     stages: tuple[StageFigures, ...] = ()
     loops: tuple[tuple[float, float], ...] = ()  # the loop's own time from batch to batch: seconds, and on a processor
-    others: float = 0.0  # processors that other programs had, on average
+    others: float = 0.0  # the average number of processors that other programs used
     used: float = 0.0  # processor seconds of this process
 
     @property
@@ -93,7 +93,7 @@ class Statistics:
         return ExposedWait(self.batches, self.seconds, self.waited)
 
     def per_batch(self, seconds: float) -> float:
-        """A sum of seconds as a part of one batch."""
+        """A sum of seconds divided by the number of batches."""
         return seconds / max(1, self.batches)
 
     def __str__(self) -> str:

@@ -29,10 +29,10 @@ from pipeflow import system
 from pipeflow.errors import InvalidState, add_notes
 
 KIND, FORMAT = "pipeflow journal", 1
-_ROOM = 1.3  # places are so much larger than the first record, because numbers grow,
-_PLACE_OF_LOOP = 120  # and have so many bytes for each pipeline that a loop adds with its first batch
+_ROOM = 1.3  # a place is larger than the first record by this factor, because numbers grow,
+_PLACE_OF_LOOP = 120  # and by this number of bytes for each pipeline that a loop adds with its first batch
 _OUT, _BACK = b"!", b"."  # the byte after a record: the loop has the next batch, or not
-_ATTEMPTS = 10  # to get a file that is in use
+_ATTEMPTS = 10  # attempts to open a file that is in use
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -58,7 +58,7 @@ class JournalFile:
         self._descriptor = -1
         self._fixed: dict[str, Any] = {}
         self._start = self._place = 0  # where the first place begins, and the bytes of each
-        self._newest = 0, 0  # the number of the newest record, and the place of the byte after it
+        self._newest = 0, 0  # the number of the newest record, and the place of its mark
 
     def open(self) -> Contents | None:
         """The contents of the file, or None if it is empty; from now on this pipeline uses it."""
@@ -212,7 +212,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Adds the name of the journal to errors of the system."""
+    """A context that adds the name of the journal to errors of the system."""
     try:
         yield
     except OSError as error:
@@ -221,7 +221,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the system store the names of a folder."""
+    """Makes the system write the names in a folder to the disk."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:  # some systems cannot open folders

@@ -17,7 +17,7 @@ class Keeper:
 
     @classmethod
     def of(cls, name: str, constants: Mapping[str, Any]) -> "Keeper | None":
-        """The one in the constants of a step, or None."""
+        """The object with a state in the constants of a step, or None."""
         for value in constants.values():
             if keeps_state(value):
                 return cls(name, value)
@@ -46,7 +46,7 @@ class Keeper:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Adds to errors of ``set_state`` that the state is wrong."""
+    """A context that adds to errors of ``set_state`` that the state is wrong."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, OverflowError, StopIteration, TypeError) as error:

@@ -14,24 +14,24 @@ from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
 
-ENOUGH_BATCHES = 8  # after a probe
+ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
 
 
 class Measuring:
-    """The clocks of one executor, and the sizes that its operators have made."""
+    """The clocks of one executor, and the sizes of the outputs of its operators."""
 
     def __init__(self, plan: Plan, stages: Sequence[StageRunner], settings: Settings) -> None:
         self.plan, self.stages, self.settings = plan, stages, settings
         self.measures = Measures(plan)
-        self._probed = False  # the probe is over
-        self._disturbed: Statistics | None = None  # the figures until then
-        self._warm = False  # the first batch has been delivered; its time is not counted
+        self._probed = False  # True if the probe is over
+        self._disturbed: Statistics | None = None  # the figures until the end of the probe
+        self._warm = False  # True if the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
     def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> None:
         """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch.
 
-        A probe disturbs what is measured, so measuring begins again after it.
+        A probe disturbs the measured times, so measuring begins again after it.
         """
         probe = self.measures.probe
         if not self._warm:
@@ -72,7 +72,7 @@ class Measuring:
         return [stage.steps for stage in self.stages]
 
     def figures(self, threads: Sequence[Thread]) -> Statistics:
-        """The times since measuring began; those with a probe, until there are enough others."""
+        """The times since measuring began; until there are enough batches after a probe, the times with the probe."""
         if self._disturbed is not None and self.measures.batches < ENOUGH_BATCHES:
             return self._disturbed
         return self.measures.statistics(self._parts(), self.settings, threads)
@@ -106,7 +106,7 @@ class Measuring:
             for slot in step.outputs:
                 values = batch.values[slot]
                 if values is None:
-                    continue  # it was in the memory of a thread
+                    continue  # the output was in the memory of a thread
                 sizes = (
                     [x.nbytes for x in values if x is not None]
                     if isinstance(values, list)

@@ -29,25 +29,21 @@ SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes 
 WORKER_CHUNK_COST = 2e-4  # of a worker process for a chunk
 MORE_AHEAD = 2  # batches ahead for worker processes, as in the executor
 UNEXPLAINED = 0.5, 5.0  # limits of the factor for what the simulation of the measured run does not explain
-QUEUED_SHARE = (
-    0.25  # of the time of all threads: if they wait so long for a processor, that is all the processors they get
-)
-EXPLAINED = 0.05  # of the time of a part: a smaller difference is not fitted
+QUEUED_SHARE = 0.25  # if threads wait for a processor this share of the time, they get no more processors
+EXPLAINED = 0.05  # share of the time of a part: a smaller difference is not fitted
 FITTING = 6  # simulations of the measured run to find out how much of the waiting they explain
-# What work loses, measured on machines with two processors: by taking turns on a processor, for each turn; and by the use of
-# caches and memory by work on all other processors, if it is not in the interpreter.
+# The time that work loses, measured on machines with two processors: for each turn if it takes turns on a processor; and if work
+# on all other processors, outside the interpreter, uses caches and memory.
 SWITCHING = 0.09
 NEIGHBOURS = 0.16
-CONTENTION = 0.3  # where it does not show in the measured run
+CONTENTION = 0.3  # if the measured run does not show it
 MOST_CONTENTION = 4.0
-CALL_SECONDS = (
-    5e-6  # a sample of a function that is called apart instead of in a loop over the batch, in the interpreter
-)
+CALL_SECONDS = 5e-6  # for each sample if a function is not called in a loop over the batch, in the interpreter
 KEPT_SECONDS = (
     8e-5,
     3e-5,
-)  # a sample of 100 kB that a cache keeps: on a processor, and of that with the interpreter held
-PYTHON_SECONDS = 6e-6  # a sample and step of an operator, with the interpreter held; where this was not measured
+)  # for a sample of 100 kB that a cache keeps: on a processor, and of that with the interpreter held
+PYTHON_SECONDS = 6e-6  # for each sample and step of an operator, with the interpreter held, if this was not measured
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
 
 
@@ -70,7 +66,7 @@ class Course:
         return len(self._batches)
 
     def scaled(self, factor: float) -> "Course":
-        """The same course with so many times the seconds."""
+        """The same course with all seconds multiplied by a factor."""
         result = Course(())
         result._batches = [[x[0], *([factor * y for y in row] for row in x[1:])] for x in self._batches]
         result.seconds, result.busy = factor * self.seconds, factor * self.busy
@@ -105,8 +101,8 @@ class Part:
     busy: float = 1.0  # factor of its processor time
     waits: float = 1.0  # factor of its time without a processor: the part that other threads do not explain
     held: float = 0.0  # share of its processor time
-    sending: float = 0.0  # seconds of a thread for a batch that worker processes do
-    memory: float = 1.0  # share of its processor time that other work slows down: what was not in the interpreter
+    sending: float = 0.0  # seconds of a thread for a batch that worker processes compute
+    memory: float = 1.0  # share of its processor time that other work slows down: the part outside the interpreter
 
     def work(self, batch: int, begin: float = 0.0, end: float = 1.0) -> Work:
         """The work on the samples from one share of a batch to another."""
@@ -180,7 +176,7 @@ def _share(wanted: Sequence[float], capacity: float) -> float:
 
 
 def _set_rates(units: Sequence[_Unit], processors: float, others: float, contention: float) -> None:
-    if others > 0:  # they keep what they use, unless the system divides the processors by the number of programs
+    if others > 0:  # other programs keep the processors they use, unless the system divides them between programs
         wanted = sum(unit.load for unit in units)
         processors = max(processors - others, processors * wanted / (wanted + others) if wanted else 0.0)
     held, all_held = _share([unit.held for unit in units], 1.0), sum(unit.held for unit in units)
@@ -200,7 +196,7 @@ def _set_rates(units: Sequence[_Unit], processors: float, others: float, content
 
 @dataclass
 class Outcome:
-    """What a simulation counts, for each batch."""
+    """The counts of a simulation, for each batch."""
 
     pace: float = 0.0
     inside: list[float] = field(default_factory=list)  # seconds that each part took, summed over its threads
@@ -240,7 +236,7 @@ class Simulation:
         return Outcome((self.now - begun) / count, [(b - a) / count for a, b in zip(at_first, self.inside)])
 
     def _pass(self) -> None:
-        """Time passes until the next unit of work is done."""
+        """Advances the time until the next unit of work is done."""
         _set_rates(self.units, self.scene.processors, self.scene.others, self.scene.contention)
         step = min(unit.left / unit.rate for unit in self.units)
         self.now += step
@@ -283,7 +279,7 @@ class Simulation:
             self.units.append(_Unit("worker", work, memory, batch, share))
 
     def _claim(self) -> bool:
-        """A thread takes the oldest work."""
+        """Lets a thread take the oldest work."""
         parts = self.scene.parts
         passed = len(parts)
         for batch in self.ring:
@@ -358,9 +354,9 @@ class Changes:
     batch_size: int | None = None
     synchronous: bool | None = None
     ways: Mapping[int, str] = field(default_factory=dict)  # "serial", "threads", "processes" or "jit"
-    speeds: Mapping[int, float] = field(default_factory=dict)  # how many times as fast a step is
-    spared: frozenset[int] = frozenset()  # steps that do not run because a cache keeps what is made of them
-    kept: int | None = None  # of these the one whose samples the cache keeps: they are read instead
+    speeds: Mapping[int, float] = field(default_factory=dict)  # the factor by which a step is faster
+    spared: frozenset[int] = frozenset()  # steps that do not run because a cache keeps their results
+    kept: int | None = None  # the one of these whose samples the cache keeps: they are read instead
     loop: float = 1.0  # factor of the loop's own time
 
 
@@ -383,7 +379,7 @@ class Model:
         self._waits = [1.0] * len(run.steps)
         self._known: dict[object, Prediction] = {}
         self.factor = 1.0
-        self._keeping = 0.0  # of the other processor time of Python functions: it keeps the interpreter as well
+        self._keeping = 0.0  # share of the other processor time of Python functions that also keeps the interpreter
         self._contention = CONTENTION
         self._overhead = 0.0  # processor seconds of this process for a batch, outside of all steps and the loop
         if run.used and not run.synchronous:
@@ -415,12 +411,12 @@ class Model:
         return sorted(saved, key=lambda pair: (-pair[0], -self.run.steps[pair[1]].busy))
 
     def _least(self, scene: Scene) -> float:
-        """No batch takes less than its processor time on all processors."""
+        """The least time for a batch: its processor time divided by all processors."""
         busy = sum(part.mean[1] for part in scene.parts) + scene.loop.busy + self._overhead
         return max(busy / max(self.run.processors, 1), 1e-9)
 
     def _fit(self) -> None:
-        """Finds out how much of the waiting the simulation explains by itself, and what it does not explain."""
+        """Finds the part of the waiting that the simulation explains, and the part that it does not explain."""
         run = self.run
         if not run.steps:
             return
@@ -479,7 +475,7 @@ class Model:
             self._contention = (low + high) / 2
             found = Simulation(self._scene(Changes())).run()
             if abs(found.pace - simulated.pace) < 0.01 * EXPLAINED * simulated.pace:
-                self._contention = CONTENTION  # there is none in this run
+                self._contention = CONTENTION  # this run has none
                 break
             simulated = found
         return simulated
@@ -514,7 +510,7 @@ class Model:
         )
 
     def _processors(self) -> float:
-        """How many processors the threads got when they wanted more than there were; all of them if they never waited for one."""
+        """The number of processors that the threads got when they wanted more; all processors if they never waited for one."""
         run = self.run
         queued = (run.queued or 0.0) / max(run.seconds * run.threads, 1e-9)
         if queued < QUEUED_SHARE:
@@ -591,7 +587,7 @@ def _by_role(role: str, steps: Sequence[int], ways: Mapping[int, str]) -> Iterat
 
 
 def _stages_of(run: Statistics) -> Iterable[StageFigures]:
-    """A stage for each step, whose batches are all alike: what is known without the times of single batches."""
+    """A stage for each step, with equal times for all batches; for figures without the times of single batches."""
     for place, step in enumerate(run.steps):
         work = (max(1, round(run.samples / max(run.batches, 1))), run.per_batch(step.seconds), run.per_batch(step.busy))
         yield StageFigures(step.role, (place,), ((work,),))

@@ -13,10 +13,10 @@ from pipeflow import seeds, system, types
 from pipeflow.declare import check_rule
 from pipeflow.executor.workers import check_start_method
 
-# Beyond these a program would fill the memory before it fails, or never come to its first batch.
+# With larger numbers a program would fill the memory before it fails, or would never make its first batch.
 _LARGEST_BATCH = 2**31 - 1
 _MOST_AT_A_TIME = 4096
-# The settings that may be "auto", and what they begin with; None: the number of processors. The number of workers stays so.
+# The settings that may be "auto", and their first values; None: the number of processors. The number of workers does not change.
 AUTOMATIC: dict[str, Any] = {"num_threads": None, "prefetch_queue_depth": 2, "py_num_workers": None}
 
 
@@ -196,7 +196,7 @@ def _queue_depth(depth: "int | Mapping[str, int]") -> "int | dict[str, int]":
 
 
 def check_limit(limit: Any) -> Any:
-    """``max_failures`` as a count or a fraction."""
+    """Checks ``max_failures``: a count or a fraction."""
     if limit is None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, (int, float, Fraction)):

@@ -38,7 +38,7 @@ class Surroundings:
     device: Device | None = None
     resume: Callable[[BatchRun], None] = _not_sent  # called when the worker processes return a batch
     readers: dict[str, Source] = field(default_factory=dict)  # by their names
-    beside: Callable[[Sequence[Callable[[], None]]], None] = _in_turn  # does several works at the same time
+    beside: Callable[[Sequence[Callable[[], None]]], None] = _in_turn  # runs several functions at the same time
 
     @cached_property
     def workers(self) -> "WorkerPool":

@@ -3,18 +3,18 @@
 The rules:
 
 1. It begins with the defaults: a thread for each processor, two batches ahead.
-2. It counts a first window of FIRST batches, then windows of WINDOW batches. If the times of the first ones differ little, so
-   that their mean is exact to EXACT, later windows may end after SHORTEST batches: there is no burst that they could miss.
-   The first batches after a change are left out.
+2. It measures a first window of FIRST batches, then windows of WINDOW batches. If the times in the first window differ little,
+   so that their mean has an error of at most EXACT, later windows may end after SHORTEST batches: they miss no burst. The first
+   batches after a change are not counted.
 3. If the loop does not wait for its batches, nothing is changed.
 4. Else it tries one change after another: functions with parallel="auto" on one thread at a time, or on all again (those that
    keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads more; fewer
    threads; four times as many batches ahead. It keeps a change if batches come at least WORTH times as often, and the difference
-   is more than DOUBT times the error of both means. If the difference is smaller than that, it measures both settings once more,
-   in turn, and the new one has to be better again. When it keeps a change, it tries all changes from there.
+   is more than DOUBT times the error of both means. If the difference is smaller, it measures both settings once more, in turn,
+   and the new one must be better again. When it keeps a change, it tries all changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
-6. After that it looks at one window in every REST batches. If the loop waits and the batches have become SLOWER times as slow, it
-   begins again.
+6. After that it measures one window in every REST batches. If the loop waits and the batches take SLOWER times as long as
+   before, it begins again.
 7. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
@@ -74,15 +74,15 @@ class Tuner:
         self.settled = False
         self.reason = "not measured yet"
         self.changes = 0
-        self._batches = 0  # since tuning began
+        self._batches = 0  # the number of batches since tuning began
         self._skip = WINDOW // 2  # batches that are not counted: they were made before the change
         self._begin: float | None = None
         self._count, self._waited = 0, 0.0
-        self._times: list[float] = []  # from batch to batch, in this window
+        self._times: list[float] = []  # seconds from batch to batch, in this window
         self._last = 0.0
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
-        self._steady = False  # the times of batches differ little
+        self._steady = False  # True if the times of batches differ little
         self._kept = self.chosen  # the best settings so far
         self._seen: set[Chosen] = set()  # settings that were tried
         # A change that is measured again: its settings, its pace, and the pace of the earlier setting after it.
@@ -91,7 +91,7 @@ class Tuner:
 
     @property
     def chosen(self) -> Chosen:
-        """The settings of now."""
+        """The present settings."""
         return Chosen(self.threads, self.depth, self.alone)
 
     @classmethod
@@ -129,7 +129,7 @@ class Tuner:
         return changed
 
     def _is_whole(self) -> bool:
-        """True if the window has as many batches as it needs."""
+        """True if the window has enough batches."""
         if self._best is None and not self.settled:
             return self._count == FIRST
         return self._count == WINDOW or (self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT)
@@ -165,7 +165,7 @@ class Tuner:
         self._try_next()
 
     def _decide(self, pace: float, error: float) -> bool:
-        """Keeps or takes back the change that was measured; False if it has to be measured again."""
+        """Keeps or reverts the change that was measured; False if it must be measured again."""
         assert self._best is not None
         tried = self.chosen
         if self._doubted is None:
@@ -178,7 +178,7 @@ class Tuner:
                 return False
         else:
             change, first, earlier = self._doubted
-            if earlier is None:  # this was the earlier setting again
+            if earlier is None:  # this window measured the earlier setting again
                 self._best = (self._best + pace) / 2
                 self._doubted = change, first, pace
                 if first * WORTH > pace:

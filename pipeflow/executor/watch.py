@@ -89,11 +89,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.calls: dict[int, RunningCall] = {}
-        self.numbers: dict[int, int] = {}  # thread -> the number of the last call of its task
+        self.numbers: dict[int, int] = {}  # thread -> the number of the last call in its task
         self._shortest: float | None = None
 
     def begin(self, thread: int) -> None:
-        """A thread begins a task: its calls are counted from zero."""
+        """Called when a thread begins a task: its calls are counted from zero."""
         self.numbers.pop(thread, None)
 
     def over(self, plan: Plan) -> Plan:
@@ -119,6 +119,6 @@ class Watch:
         return [call for call in list(self.calls.values()) if call.left() <= 0]
 
     def forget(self, call: RunningCall) -> None:
-        """The call has been given up."""
+        """Notes that a call has been given up."""
         if self.calls.get(call.thread) is call:
             self.calls.pop(call.thread, None)

@@ -132,7 +132,7 @@ def _steps(run: Run) -> str:
 
 
 def _beside(report: Report) -> str:
-    """This run and an earlier one: the speed, the time of a batch, memory, and each step that both have."""
+    """A comparison of this run and an earlier one: the speed, the time of a batch, memory, and each step that both have."""
     if report.earlier is None:
         return ""
     new, old = report.run.facts(), report.earlier

@@ -30,7 +30,7 @@ class Report:
 
     @property
     def words(self) -> str:
-        """The verdict."""
+        """The verdict, as text."""
         return verdict(self.run, self.advice)
 
     def facts(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def verdict(run: Run, advice: Sequence[Advice]) -> str:
 
 
 def short(title: str) -> str:
-    """The name of a step without the place of its function."""
+    """The name of a step without the file and line of its function."""
     return title.partition(" (")[0]
 
 

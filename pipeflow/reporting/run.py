@@ -11,7 +11,7 @@ from pipeflow import timing
 from pipeflow.errors import InvalidState
 from pipeflow.executor.figures import Statistics
 
-WARM = 2  # batches after the first one that are not counted either
+WARM = 2  # this number of batches after the first one is not counted either
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def measured(pipe: Any, batches: int, seconds: float, step: Callable[[], object]
 
 
 def refuse_fed(pipe: Any) -> None:
-    """Refuses a pipeline whose data comes from the program around it."""
+    """Raises an error for a pipeline that gets its data from ``feed_input``."""
     fed = pipe.fed_inputs()
     if fed:
         raise InvalidState(

@@ -40,7 +40,7 @@ class Device:
     def __init__(self, runtime: Runtime, depth: int, batch_size: int, cuda_graph: bool = False) -> None:
         self.runtime = runtime
         self.depth = depth
-        self.blocks = depth + 2  # of an output: the batches in flight, the one handed out and the one before it
+        self.blocks = depth + 2  # of an output: for the batches in flight, the delivered one and the one before
         self.batch_size = batch_size
         self.pool = DevicePool(runtime, self.blocks)
         self.landing = LandingPool(runtime)
@@ -54,7 +54,7 @@ class Device:
         self.on_cpu: Counter[str] = Counter()  # reason -> images that were decoded on the CPU
 
     def ring(self) -> PinnedRing:
-        """Staging blocks for one segment: one for each batch in flight, and one to fill meanwhile."""
+        """Staging blocks for one segment: one for each batch in flight, and one that is being filled."""
         self.rings.append(PinnedRing(self.runtime, self.depth + 1))
         return self.rings[-1]
 
@@ -87,7 +87,7 @@ class Device:
     def download(self, values: Sequence[DeviceArray | None], least: int = 0) -> list[np.ndarray | None]:
         """Queues copies to the host: one if the samples are next to each other. The arrays are filled when the copies are done.
 
-        The memory has at least so many bytes, so that it fits the next batch too.
+        The memory has at least ``nbytes`` bytes, so that it fits the next batch too.
         """
         present = [x for x in values if x is not None]
         if not present:

@@ -104,7 +104,7 @@ class FunctionStage(DeviceStage, BoundStep):
         return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows], named)
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks that the outputs are one type and fit their layout."""
+        """Checks that the samples of each output have one type and fit their layout."""
         check_outputs(batch, self.step)
 
 
@@ -135,7 +135,7 @@ class DeviceFunctionCall(FunctionCall):
         samples, writable = self._inputs[position]
         x = samples[index]
         if not isinstance(x, DeviceArray):
-            return x  # of a step that takes its input from the CPU
+            return x  # for a step that takes its input from the CPU
         found = self.stage.runtime.array(x.view.address, x.shape, x.dtype, x.lease)
         own = writable and not (x.lease is not None and x.lease.block.shared)
         return found if own else found.copy()
@@ -189,5 +189,5 @@ class DeviceFunctionCall(FunctionCall):
             made.append(None)
 
     def note(self, reason: str) -> None:
-        """Counts a reason."""
+        """Counts a reason why work was done on the CPU."""
         self.stage.device.on_cpu[reason] += 1

@@ -2,7 +2,7 @@
 
 Addresses of samples are in the rows that a batch copies to the device, not in the launches. The launches of two batches are
 therefore equal if the batches have equal numbers and sizes of rows, in the same staged block. So a graph is never out of date:
-it is used for equal launches only. Batches of other shapes are launched as usual.
+it is used only for equal launches. Batches of other shapes are launched as usual.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from pipeflow.compile.plan import Step
 from pipeflow.declare import OpDef
 from pipeflow.device.runtime import Runtime
 
-MOST_SEEN = 64  # different batches that may come before one comes again
+MOST_SEEN = 64  # the most different batches that may come before one comes again
 
 
 class Queued(NamedTuple):
@@ -31,7 +31,7 @@ class LaunchGraphs:
         self.runtime = runtime
         self.captured = 0
         self.replayed = 0
-        self._most = 4 * blocks  # full batches, and those at the end of an epoch
+        self._most = 4 * blocks  # for full batches, and for batches at the end of an epoch
         self._graphs: OrderedDict[Hashable, Any] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
@@ -59,5 +59,5 @@ class LaunchGraphs:
 
 
 def refuse(op: OpDef, reason: str) -> None:
-    """Raises for a step that no graph can have."""
+    """Raises an error for a step that cannot be in a graph."""
     raise ValueError(f"cuda_graph=True: {op.title} {reason}, which a CUDA graph cannot contain. Leave cuda_graph out")

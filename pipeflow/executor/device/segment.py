@@ -22,7 +22,7 @@ class DeviceSegment(DeviceStage):
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         super().__init__(plan, number, surroundings)
         device, stage = self.device, self.stage
-        # Slots whose samples may be in memory of another slot: that memory must last as long.
+        # Slots whose samples may be in memory of another slot: that memory must be kept as long as they are.
         held = set(self.leaving)
         for step in reversed(stage.steps):
             if is_in_inputs(step) and held & set(step.outputs):
@@ -83,7 +83,7 @@ class DeviceSegment(DeviceStage):
                 item.merge.finish(batch)
 
     def _failed(self, batch: BatchRun, work: Work, step: Step, row: int, error: Exception) -> None:
-        """A sample that failed in a step: the value of its rule is copied to the device instead."""
+        """Handles a sample that failed in a step: the value of its rule is copied to the device instead."""
         batch.fail(error, step, row)
         values = None if self.stand_in is None else self.stand_in(batch, step, row)
         if values is not None:

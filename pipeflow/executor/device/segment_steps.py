@@ -148,7 +148,7 @@ class OperatorStep(SegmentStep):
         try:
             sample = SampleValues(views, arguments, 1, numbers)
             self.by_table.plan([sample], [spec.layout or "" for spec in specs], memory)
-        except Exception as error:  # it is compiled when its first sample comes
+        except Exception as error:  # then it is compiled with its first sample
             log.debug("the kernels of %s are not known before the first batch: %r", self.step.title, error)
         return memory.names
 
@@ -164,7 +164,7 @@ class OperatorStep(SegmentStep):
                 self._plan_table(batch, work, rows, layouts)
                 return
             except NoTable:
-                pass  # sample by sample
+                pass  # the rows are planned sample by sample
         keys = self.batch_keys(batch).tolist() if self.op.random else None
         samples, inputs = [], []
         columns = [(name, batch.values[slot]) for name, slot in step.arguments]
@@ -208,7 +208,7 @@ class OperatorStep(SegmentStep):
 
 
 def column_at(values: Any, rows: list[int]) -> np.ndarray:
-    """The values of an argument for these rows."""
+    """The values of an argument for these rows, as one array."""
     return values[rows] if isinstance(values, np.ndarray) else stacked([np.asarray(values[row]) for row in rows])
 
 

@@ -46,7 +46,7 @@ class DeviceStage(StageRunner):
         ]
 
     def require_library(self, op: OpDef) -> None:
-        """Raises at build if the GPU form of an operator needs a library that is missing."""
+        """Raises an error when the pipeline is built, if the GPU form of an operator needs a library that is missing."""
         needs = op.gpu_hook("needs")
         if needs is not None:
             with self.runtime.active():
@@ -114,12 +114,12 @@ class DeviceStage(StageRunner):
             if rows is None:
                 batch.values[target] = Landing(arrays, [event])
                 continue
-            if not isinstance(landing, Landing):  # received already
+            if not isinstance(landing, Landing):  # it was received already
                 landing = batch.values[target] = Landing(list(landing), [])
             for row, array in zip(rows, arrays):
                 landing.arrays[row] = array
             landing.events.append(event)
 
     def as_input(self, value: np.ndarray) -> DeviceArray:
-        """A value on the device that replaces one of a failed sample."""
+        """A value on the device that replaces the result of a failed sample."""
         return self.device.put(value)

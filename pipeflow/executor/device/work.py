@@ -16,9 +16,9 @@ from pipeflow.executor.device.device import Device
 from pipeflow.executor.device.graphs import Queued
 from pipeflow.tensors import DeviceSample
 
-PART = 4 << 20  # bytes that are worth a thread: to copy them takes a third of a millisecond, to start it a tenth
+PART = 4 << 20  # bytes for one thread: to copy them takes a third of a millisecond, to start a thread a tenth
 WIDEST = 16  # bytes of the widest element, a complex number
-MOST_PARTS = 4  # threads that copy at the same time: they use the bandwidth of the memory
+MOST_PARTS = 4  # the most threads that copy at the same time: so many use the whole bandwidth of the memory
 
 
 class StagingChunk:
@@ -53,7 +53,7 @@ def copy_all(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
 class SegmentMemory:
     """The memory of a segment on both sides of the copy, and between its launches.
 
-    ``beside`` does several works at the same time, in up to ``threads`` threads.
+    ``beside`` runs several functions at the same time, in up to ``threads`` threads.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SegmentMemory:
         self.beside = beside
         self.parts = min(threads, MOST_PARTS)
         self.runtime = device.runtime
-        self.purpose = purpose  # of its staged blocks in the pool; those of outputs are known by their slots
+        self.purpose = purpose  # of its staged blocks in the pool; for blocks of outputs, the slot is the purpose
         self.held = held  # the slots whose memory belongs to the batch
         self.ring = device.ring()
         self.capacity = capacity  # bytes that one batch copies to the device
@@ -101,7 +101,9 @@ class Work:
         return known[1]
 
     def stage(self, nbytes: int) -> tuple[np.ndarray, int, DeviceLease]:
-        """Memory to fill on the host, its address on the device after the copy, and the object that keeps it there."""
+        """Memory to fill on the host, its address on the device after the copy, and the object that keeps the memory on the
+        device.
+        """
         nbytes = aligned(max(nbytes, 1))
         if not self.chunks or self.chunks[-1].room < nbytes:
             # after the first batch its size is known: one chunk is enough
@@ -139,7 +141,7 @@ class Work:
         ]
 
     def adopt(self, samples: Sequence[DeviceSample]) -> list[DeviceArray]:
-        """Samples that are on the device: their memory is taken as it is, or a copy where kernels cannot read it."""
+        """Samples that are on the device already. Their memory is used directly, or copied if kernels cannot read it."""
         runtime, pool = self.memory.runtime, self.memory.device.pool
         with runtime.using(runtime.computing):
             wait_for_default_streams(runtime)
@@ -157,7 +159,7 @@ class Work:
         return [DeviceArray(view, lease) for view, lease in zip(views, leases)]
 
     def copy(self, step: Step, *piece: int) -> None:
-        """A copy on the device: target, source and number of bytes."""
+        """Queues a copy on the device: target, source and number of bytes."""
         copy = self.memory.runtime.copy
         self.queue.append(Queued(step, lambda stream: copy(stream, *piece), piece))
 

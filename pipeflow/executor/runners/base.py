@@ -20,12 +20,12 @@ StandIn = Callable[[BatchRun, Step, int], "tuple[np.ndarray, ...] | None"]
 
 
 def traits_of(plan: Plan, step: Step) -> Traits:
-    """How a step is run."""
+    """The traits of a step: how it is run."""
     return declare.find(step.op).traits_of({name: plan.constant(value) for name, value in step.constants})
 
 
 class BoundStep:
-    """A step with its operator, its constants and the properties of its slots at hand."""
+    """A step together with its operator, its constants and the properties of its slots."""
 
     def __init__(self, plan: Plan, step: Step) -> None:
         self.step = step
@@ -95,16 +95,16 @@ class StageRunner:
 
     ordered = False  # takes one batch after another
     per_sample = False  # threads share a batch in chunks of samples
-    strands = 1  # how many threads share a chunk: functions of one sample may wait for each other
-    alone_if_better = False  # a function in it has parallel="auto": one thread at a time, if that is faster
-    waits = False  # a batch may have to wait before it can run here: ``ready`` says so
+    strands = 1  # the number of threads that share a chunk: functions of one sample may wait for each other
+    alone_if_better = False  # True if a function in it has parallel="auto": one thread at a time, if that is faster
+    waits = False  # True if a batch may have to wait before it can run here: then ``ready`` is called
     steps: Sequence[BoundStep] = ()  # the steps that have clocks
     keeper: Keeper | None = None  # an object of the user whose state belongs to each batch
     blamed: Step | None = None  # the step of an error if no other is known
     more_ahead = 0  # additional batches in flight
 
     def reserve(self, batch_size: int, batches: int) -> None:
-        """Allocates memory of the hinted sizes for so many batches."""
+        """Allocates memory of the hinted sizes for a number of batches."""
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""
@@ -125,7 +125,7 @@ class StageRunner:
         return False
 
     def run_strand(self, batch: BatchRun, begin: int, end: int, arena: Arena, strand: int) -> None:
-        """Does the part of the work that is one strand's."""
+        """Does the work of one strand."""
 
     def finish(self, batch: BatchRun) -> None:
         """Checks the results."""
@@ -157,4 +157,4 @@ class StageRunner:
         """Continues without a thread that does not return."""
 
     def measure(self, on: bool) -> None:
-        """Starts or stops timing each step by itself."""
+        """Starts or stops the separate timing of each step."""

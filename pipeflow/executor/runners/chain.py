@@ -2,8 +2,8 @@
 
 A step belongs to a chain if its operator declares its work as calls of compiled kernels (``@op.calls``,
 declare/kernel_calls.py). For the first sample the declarations of all steps are recorded in a program (program.py), which
-kernels/cpu/kernel_calls.py runs for it and for others. A sample that no program describes, or in which a kernel fails, is
-left to the steps themselves: they give the same results, and they report what is wrong.
+kernels/cpu/kernel_calls.py runs for it and for others. If no program describes a sample, or a kernel fails, the steps themselves
+process the sample: they return the same results, and report errors.
 """
 
 import threading
@@ -24,10 +24,10 @@ from pipeflow.executor.runners.program import Program, held_by
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 
-PROGRAMS = 8  # of a chain: for files of different kinds. Samples of more kinds are computed one by one
-FAILURES = 64  # samples of which a chain tries to make a program, and cannot
-UNTIL_SHORTER = 4  # of those, until the chain ends before the step that describes none of them
-PAUSE = 16  # runs without a look at kernels that were not ready
+PROGRAMS = 8  # of a chain, for files of different kinds; samples of more kinds are computed one by one
+FAILURES = 64  # the most samples for which a chain tries to make a program and cannot
+UNTIL_SHORTER = 4  # after so many of those, the chain ends before the step that describes none of them
+PAUSE = 16  # runs before kernels that were not ready are checked again
 Kind = tuple[Any, ...]  # types, numbers of axes and layouts of the inputs
 
 
@@ -47,7 +47,7 @@ class Chain:
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
-        self.shorter: Chain | None = None  # in place of this one, if its last steps describe no sample
+        self.shorter: Chain | None = None  # the chain that replaces this one if its last steps describe no sample
         self._programs: dict[Kind, list[Program]] = {}
         self._failed = 0
         self._failed_at = [0] * len(self.steps)
@@ -121,7 +121,7 @@ class Chain:
     def _program(
         self, kind: Kind, number: int, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]
     ) -> Program | None:
-        """One program after another for samples of a kind; a new one, made for these arrays, if there are no more."""
+        """Returns one program after another for samples of a kind, and then a new one that is made for these arrays."""
         with self._lock:
             programs = self._programs.setdefault(kind, [])
             if number < len(programs):
@@ -166,7 +166,7 @@ def _able(step: SampleStep) -> bool:
 
 
 def _count(laps: Sequence[Clock], spent: np.ndarray, seconds: float, busy: float, samples: int) -> None:
-    """Adds the times of the steps. What is between the calls is divided like them."""
+    """Adds the times of the steps. The time between the calls is divided in the same proportions."""
     total = max(int(spent.sum()), 1)
     for lap, share in zip(laps, (spent / total).tolist()):
         lap.add(seconds * share, busy * share, samples)

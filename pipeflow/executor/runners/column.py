@@ -8,7 +8,7 @@ from pipeflow.executor.runners.base import BoundStep
 
 
 class ColumnStep(BoundStep):
-    """Computed for all samples in one call."""
+    """A step that is computed for all samples in one call."""
 
     def run(self, batch: BatchRun, pool: HeapPool) -> None:
         """Fills the slots of the step."""

@@ -1,4 +1,4 @@
-"""A function of the user as a step of a stage: what does not change from sample to sample is looked up once."""
+"""A function of the user as a step of a stage. Everything that is equal for all samples is looked up once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,14 +17,14 @@ class FunctionStep(SampleStep):
 
     def __init__(self, plan: Plan, step: Step, inside: set[int]) -> None:
         super().__init__(plan, step, inside, None)
-        # slot, whether it is in this stage, and the right to write to it (None: the function gets the array as it is)
+        # slot, True if it is in this stage, and the right to write to it (None: the function gets the array itself)
         rights = step.writable if step.user_code else (None,) * len(step.inputs)
         self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
         self.copies = self.storages == ("table",) and step.copied and not self.compiled
         self._call: Callable[..., Any] | None = None
         self.reports = isinstance(
             self.constants.get("jit"), str
-        )  # compiled code is tried: a difference names its sample
+        )  # compiled code is tried, and a message about a difference names the sample
 
     @staticmethod
     def fits(step: Step) -> bool:
@@ -50,7 +50,7 @@ class FunctionStep(SampleStep):
         place.sample = sample
         place.given = None
         call = self._call
-        if call is None:  # with the first sample: a function may be compiled
+        if call is None:  # only with the first sample, because the function may be compiled now
             call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
         key = batch.keys[self.key_slot][sample] if self.random else 0
         if self.reports:
@@ -58,7 +58,7 @@ class FunctionStep(SampleStep):
             try:
                 outputs = call(inputs, key)
             finally:
-                at_work.describe = None  # it refers to the batch
+                at_work.describe = None  # the description refers to the batch
         else:
             outputs = call(inputs, key)
         if self.count and batch.layouts[self.step.outputs[0]] is None:

@@ -31,14 +31,14 @@ class KeptStep(SampleStep):
         self.stores: list[Kept] = []
         self.reader: SourceStep | None = None
         self.indices = -1  # slot of the reader's indices
-        self.progress: Progress | None = None  # of the first epoch
+        self.progress: Progress | None = None  # progress of the first epoch
 
     def open(self, plan: Plan, sources: Sequence[SourceStep]) -> None:
         """Opens the stores of these samples."""
         above = _above(self.step, plan.makers())
         fetches = [step for step in above if step.fetch]
         known = all(x.name in plan.externals for step in above for _, x in step.constants if isinstance(x, External))
-        if len(fetches) != 1 or not known:  # a step by itself, as in a debug run
+        if len(fetches) != 1 or not known:  # a step without its plan, as in a debug run
             return
         self.reader = next(item for item in sources if item.step.name == fetches[0].name)
         self.indices = fetches[0].inputs[0]
@@ -65,7 +65,7 @@ class KeptStep(SampleStep):
         self.stores.append(Kept(folder, len(self.reader.source.samples), most, in_memory=in_memory))
 
     def _digest(self, plan: Plan, above: Sequence[Step]) -> tuple[str, bool]:
-        """A name for the samples, and True if it depends on all data that they are made of."""
+        """A name for the samples, and True if it depends on all data that the samples are made of."""
         key = self.constants.get("key")
         numbers: dict[int, int] = {}
         parts: list[Any] = [VERSION, platform.machine(), key]
@@ -96,7 +96,7 @@ class KeptStep(SampleStep):
         return made_of(samples.source_info(index)) if hasattr(samples, "source_info") else 0
 
     def find(self, batch: BatchRun, sample: int, place: Placement) -> Any:
-        """A sample that is kept, None where it has to be made."""
+        """A sample that is kept; None if it must be made."""
         index = int(batch.values[self.indices][sample])
         origin = self._made_of(index)
         for store in self.stores:
@@ -112,7 +112,7 @@ class KeptStep(SampleStep):
         return None
 
     def give(self, batch: BatchRun, sample: int, row: list[Any], place: Placement, found: tuple[Any, str]) -> None:
-        """A sample that was found as the result of the step."""
+        """Sets the sample that was found as the result of the step."""
         value, layout = found
         if batch.layouts[self.step.outputs[0]] is None:
             batch.layouts[self.step.outputs[0]] = layout
@@ -133,7 +133,7 @@ class KeptStep(SampleStep):
 
 
 class Needed:
-    """Which steps of a stage have to run for a sample."""
+    """The steps of a stage that must run for a sample."""
 
     def __init__(self, steps: Sequence[SampleStep], outside: set[int]) -> None:
         self.kept = [n for n, step in enumerate(steps) if isinstance(step, KeptStep) and step.stores]

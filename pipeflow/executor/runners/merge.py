@@ -46,7 +46,7 @@ class MergeStep(SampleStep):
         row[self.output] = result
 
     def run_whole(self, batch: BatchRun) -> None:
-        """All samples at once, at the end of a stage."""
+        """Merges all samples at once, at the end of a stage."""
         (first, second), size = self.step.inputs[:2], batch.size
         sides = [_rows(batch.values[slot], constant) for slot, constant in zip((first, second), self.constant)]
         flags = batch.mask(((self.step.inputs[2], True),)) if size else []
@@ -68,7 +68,7 @@ class MergeStep(SampleStep):
         layouts_differ = bool(a and b and a != b)
         if self.storage != "table" or (self.sure and not layouts_differ):
             return
-        known: list[Any] = [None, None]  # (dtype, axes) of each side, of the samples that took it
+        known: list[Any] = [None, None]  # (dtype, axes) of each side, from the samples that took it
         for sample, (flag, array) in enumerate(zip(batch.mask(((predicate, True),)), batch.values[self.output])):
             if array is None or (batch.failures and sample in batch.failures):
                 continue

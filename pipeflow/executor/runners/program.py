@@ -16,10 +16,10 @@ from pipeflow.executor.runners.sample_step import SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
-MOST = 1 << 31  # bytes of an array: larger ones are computed one by one
-LARGEST = 1 << 28  # bytes of memory for a sample: larger ones are computed one by one, and their memory is given back
+MOST = 1 << 31  # bytes of an array; samples with larger arrays are computed one by one
+LARGEST = 1 << 28  # bytes of memory for a sample; samples that need more are computed one by one
 BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
-SCRATCH = -1  # the slot of an arena for what is between the calls
+SCRATCH = -1  # the slot of an arena for data between the calls
 BYTE = np.dtype(np.uint8)
 
 
@@ -32,13 +32,13 @@ class Members(Protocol):
 
 
 def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
-    """A sample of a slot."""
+    """The value of a slot for a sample."""
     held = batch.values[slot]
     return held[sample] if type(held) is list else held[sample, ...]
 
 
 class Program:
-    """The work of a chain on samples like a first one."""
+    """The work of a chain, recorded with a first sample, for samples like it."""
 
     def __init__(self, chain: Members) -> None:
         self.chain = chain
@@ -56,7 +56,7 @@ class Program:
         self.given: list[tuple[int, str, np.ndarray]] = []  # results that are the same for all samples
         self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
         self.layouts: dict[int, str] = {}
-        self._made: dict[int, KernelCalls] = {}  # of the steps
+        self._made: dict[int, KernelCalls] = {}  # the calls of each step
 
     def record(self, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
         """Records the work on a first sample."""
@@ -71,11 +71,13 @@ class Program:
         for number, step in enumerate(self.chain.steps):
             self.step = number
             self._declare(number, step, columns, layouts, batch, sample)
-        self._made.clear()  # they hold the batch
+        self._made.clear()  # they refer to the batch
         self._finish()
 
     def _calls_of(self, number: int, batch: BatchRun, sample: int) -> KernelCalls:
-        """The calls of a step, to which its operator adds: the step before may ask for the part of an image that it reads."""
+        """The calls of a step, to which its operator adds. They also tell the step before which part of an image this step
+        reads.
+        """
         if number in self._made:
             return self._made[number]
         step = self.chain.steps[number]
@@ -146,7 +148,7 @@ class Program:
             if slots[output] in self.chain.used:
                 self.given.append((slots[output], step.storages[output], value))
 
-    # What declarations record.
+    # The methods that declarations call.
 
     def _register(self, value: int | None) -> Number:
         self._start.append(value or 0)
@@ -212,7 +214,7 @@ class Program:
         require(spec.dtype in (None, dtype))
         if slot not in self.chain.used:
             return Memory(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
-        if storage == "dense":  # the batch has the memory
+        if storage == "dense":  # the memory belongs to the batch
             for extent, known in zip(extents, spec.shape, strict=True):
                 self.check(self._number(extent) == known, fixed=False)
             address = self._register(None)
@@ -228,7 +230,7 @@ class Program:
         return Memory(address, extents, dtype)
 
     def _finish(self) -> None:
-        """Makes arrays of the lists; every thread has a copy of the records."""
+        """Makes arrays of the lists. Every thread copies the records."""
         starts = np.cumsum([0, *(len(call.record) for call in self._calls)])
         self._record = np.concatenate([call.record for call in self._calls] or [np.empty(0, np.uint8)])
         moves: list[tuple[int, int, int]] = []
@@ -281,7 +283,7 @@ class Program:
             if column is None or not (_are_floats(values) if real else _are_integers(values)):
                 return set(), []
             registers[:, number] = np.array(values, np.float64).view(np.int64) if real else values
-        record = self._record.copy()  # of this thread
+        record = self._record.copy()  # the copy of this thread
         own = record.view(np.int64)
         for offset, find in self._own:
             own[offset // 8] = tools.address_of(find())
@@ -377,12 +379,12 @@ def _bits(value: float) -> int:
 
 
 def _signed(key: int) -> int:
-    """The number of 64 bits with a sign that has the bits of a key."""
+    """The signed number of 64 bits with the bits of a key."""
     return key - (1 << 64) if key >> 63 else key
 
 
 def _plain_value(given: Any) -> Any:
-    """An argument, that of the first sample if it differs from sample to sample."""
+    """The value of an argument; if it differs from sample to sample, that of the first sample."""
     return given.value if isinstance(given, (Number, Real)) else given
 
 
@@ -397,7 +399,7 @@ def _value(given: Any) -> int:
 
 
 class _Place:
-    """A result that is used after the chain."""
+    """A result that is read after the chain."""
 
     def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype) -> None:
         self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
@@ -428,9 +430,9 @@ class _Call:
         ]
         self.entry = tools.entry_of(kernel, tuple(types))
         self.step = step
-        self.registers: list[int] = []  # of the results
+        self.registers: list[int] = []  # registers of the results
         self.moved: list[tuple[int, int]] = []  # register, place in the record
-        self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # they live as long as the call
+        self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # kept as long as the call
         self.offsets = tools.offsets_of(self.entry.row)
         self.results = [offset for name, offset in self.offsets.items() if name[0] == "r"]
         self.own: list[tuple[int, Callable[[], np.ndarray]]] = []  # place in the record, array of the thread
@@ -461,7 +463,7 @@ class _Call:
         return found
 
     def make(self, arguments: Sequence[Any]) -> list[int]:
-        """Makes the call for the first sample, whose numbers are all known; its results."""
+        """Makes the call for the first sample, whose numbers are all known; returns its results."""
         record = self.record.copy()
         integers = record.view(np.int64)
         for number, offset in self.numbers(arguments):

@@ -1,4 +1,4 @@
-"""The first stage of a plan: all sources give their batch, and the samples get their positions."""
+"""The first stage of a plan: reads a batch from each source, and sets the positions of the samples."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class SourceStage(StageRunner):
         self.course = surroundings.course
         self.pool = surroundings.pool
         self.steps = self.course.sources
-        # Readers first: they may give fewer samples at the end of their epoch, and then the others give as many.
+        # Readers first: they may return fewer samples at the end of their epoch, and then the other sources return as many.
         self.in_turn = sorted(self.course.sources, key=lambda item: not item.op.fetches)
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
         shares = any(slot.memory == "shared" for slot in plan.slots)
@@ -49,10 +49,10 @@ class SourceStage(StageRunner):
         return False
 
     def _ask(self, batch: BatchRun) -> dict[str, int]:
-        """The number of samples that each source gave."""
+        """Reads each source; returns the numbers of samples."""
         sizes: dict[str, int] = {}
         wanted = self.course.batch_size
-        lap = Lap() if len(self.in_turn) > 1 else None  # a single source needs no clock beside that of its stage
+        lap = Lap() if len(self.in_turn) > 1 else None  # for a single source the clock of its stage is enough
         for item in self.in_turn:
             if lap is not None:
                 lap.enter(item.clock)

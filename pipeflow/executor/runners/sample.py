@@ -26,14 +26,14 @@ from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 
-WAITS_SECONDS = 3e-5  # seconds a sample: a function that waits for another thread takes longer
+WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 
 
 class SampleStage(StageRunner):
     """A chain of steps that runs from beginning to end for one sample after another."""
 
     TARGET_SECONDS = 2e-3  # a chunk of samples is worth at least this much work: claiming one costs about 10 us
-    CHAIN_SECONDS = 8e-3  # of a chunk for a chain, which begins with 50 us of Python
+    CHAIN_SECONDS = 8e-3  # seconds of a chunk for a chain, which begins with 50 us of Python
     per_sample = True
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
@@ -57,7 +57,7 @@ class SampleStage(StageRunner):
         self.strands = len(self.parts) if enough else 1
         self._beside = surroundings.beside
         self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
-        self._needed: dict[SampleStep, Needed] = {}  # where samples are kept, by the first step of a part
+        self._needed: dict[SampleStep, Needed] = {}  # if samples are kept: by the first step of a part
         keeping = [step for step in self.steps if isinstance(step, KeptStep)]
         for kept in keeping:
             kept.open(plan, surroundings.course.sources)
@@ -77,9 +77,9 @@ class SampleStage(StageRunner):
         self.slots = len(plan.slots)
         self.pool = surroundings.pool
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
-        self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit
+        self._places: dict[int, list[Placement]] = {}  # by thread, if a function has a time limit
         self._stand_in: StandIn | None = None
-        self._measured = False  # time each step apart, however short
+        self._measured = False  # True if each step has its own clock, however short it is
         self._seconds_per_sample = 0.0
         self._lock = threading.Lock()
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
@@ -111,7 +111,7 @@ class SampleStage(StageRunner):
                 raise
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """Some samples, one after another."""
+        """Runs some samples, one after another."""
         if not self.steps:
             return False
         if len(self.parts) == 1:
@@ -122,7 +122,7 @@ class SampleStage(StageRunner):
         return False
 
     def run_strand(self, batch: BatchRun, begin: int, end: int, arena: Arena, strand: int) -> None:
-        """One strand of some samples."""
+        """Runs one strand of some samples."""
         self._run(batch, begin, end, arena, self.parts[strand])
 
     def _run(self, batch: BatchRun, begin: int, end: int, arena: Arena, steps: Sequence[SampleStep]) -> None:

@@ -19,7 +19,7 @@ LARGE_SAMPLE = 16 << 10
 
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype, samples: int) -> bool:
-    """True if a batch of such samples is written past the caches."""
+    """True if a batch of such samples is written without the caches."""
     nbytes = dtype.itemsize
     for extent in shape:
         nbytes *= extent
@@ -57,16 +57,16 @@ class SampleStep(BoundStep):
         # A guard on slots of earlier stages is evaluated once for the batch, other guards sample by sample.
         self.late_guard = any(slot in inside for slot, _ in step.guard)
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
-        self.fetched_from = reader  # of a step that reads samples
+        self.fetched_from = reader  # the reader, for a step that reads samples
         self.random = self.op.random and reader is None
         self.wants_source = "source" in self.op.wants
         self.key_slot = step.outputs[0] if step.outputs else -1
         self.compiled = reader is None and has_kernels(step)
-        self.streams = False  # its results may be written past the caches
+        self.streams = False  # True if its results may be written without the caches
         self.kernel = None if reader is not None else Bound(self.op, self.constants, self.count, step.specs)
 
     def kind_of(self, name: str) -> Any:
-        """The kind of an argument."""
+        """The declared type of an argument."""
         return self.op.arguments[name].type
 
     def mask(self, batch: BatchRun) -> list[bool] | None:
@@ -140,12 +140,12 @@ class SampleStep(BoundStep):
     def fetch_many(
         self, batch: BatchRun, rows: Mapping[int, list[Any]], place: "Placement", arena: Arena, pool: HeapPool
     ) -> set[int]:
-        """Reads several samples in one call of the reader; those that it could not read are left."""
+        """Reads several samples in one call of the reader; returns those that it has read."""
         assert self.fetched_from is not None
         ((slot, _),) = self.inputs
         held = batch.values[slot]
 
-        # The memory of the thread serves once: what has been read must stay until the chunk is done.
+        # The memory of the thread has room for one sample, but these samples must be kept until the chunk is done.
         blocks = [arena] if self.storages[0] != "table" or self.step.copied else []
 
         def room(nbytes: int) -> np.ndarray:
@@ -165,7 +165,7 @@ class SampleStep(BoundStep):
         values = batch.values
         for output, (slot, storage, result) in enumerate(zip(self.step.outputs, self.storages, outputs)):
             if storage == "dense":
-                if place.streaming or result is not place.given:  # or one of several outputs, or not the given array
+                if place.streaming or result is not place.given:  # or it is one of several outputs or another array
                     held = values[slot]
                     target = held[sample] if type(held) is list else held[sample, ...]
                     if target.shape != result.shape:
@@ -200,8 +200,9 @@ class Placement:
     """Memory for the outputs of a step, and its arguments as far as they are known before the stage.
 
     The memory belongs to the batch or to the arena of the thread. If a batch is larger than the caches, the samples of operators
-    with ``staged`` are made in the arena, which is warm, and copied from there past the caches: planes written
-    side by side take 45 us in this way, and 100 us directly. A single stream from first to last is as fast without.
+    with ``staged`` are made in the arena, which is in the cache, and copied from there without the caches: three planes that are
+    written at the same time take 45 us in this way, and 100 us directly. A result that is written from first to last is as fast
+    without this.
     """
 
     __slots__ = (

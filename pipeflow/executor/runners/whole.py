@@ -1,4 +1,4 @@
-"""Steps that take the whole batch: batch operators and functions that are called one sample after another."""
+"""Steps that process the whole batch: batch operators, and functions that are called for one sample after another."""
 
 import threading
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ class WholeStep(BoundStep, StageRunner):
         self.blamed = step
         self.pool = surroundings.pool
         self.contained = False
-        self.remade = False  # True if rows may run again while another batch is here
+        self.remade = False  # True if rows may run again while another batch is in this stage
         self.by_rows = self.op.traits_of(self.constants).rows
         self._lock = threading.RLock()  # a row made again must not run with another batch in a serial function
-        # an object of the user whose state is restored before its batch is made again
+        # an object of the user; its state is restored before a batch is made again
         self._rewound: Keeper | None = None
         if surroundings.course.checkpointing:
             self.keeper = Keeper.of(step.name, self.constants)
@@ -45,7 +45,7 @@ class WholeStep(BoundStep, StageRunner):
         self.reserve_hints(self.pool, batch_size, batches)
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """The whole batch."""
+        """Runs the step for the whole batch."""
         del begin, end, arena
         probe = self.probe
         if probe is None:
@@ -261,7 +261,7 @@ def _largest(values: Any) -> int:
 
 
 def _with_right(values: Any, writable: bool, converts: bool) -> Any:
-    """The samples as user code may have them: to write, or to read only."""
+    """The samples with the rights of user code: writable or read-only."""
     if isinstance(values, np.ndarray):
         return values if writable and values.flags.writeable else lent(values, converts)
     return [x if writable and x.flags.writeable else lent(x, converts) for x in values]

@@ -10,8 +10,8 @@
     pool.py        the interface for the rest of the package
     stage.py       a step of a plan that is run by a pool
 
-They are loaded by the first plan that needs them (`workers.pool`, `workers.stage`): cloudpickle, subprocess and similar
-modules would be a quarter of the time of `import pipeflow`.
+They are loaded by the first plan that needs them (`workers.pool`, `workers.stage`): cloudpickle, subprocess and similar modules
+would take a quarter of the time of `import pipeflow`.
 
 The contract, for every ending of every process:
 
@@ -19,8 +19,8 @@ The contract, for every ending of every process:
    process, however it ends, whatever C code runs in them and whatever children the user's functions started.
 2. Memory is reserved before it is written: too little memory is a MemoryError with the number of bytes, in the chunk that
    needed it.
-3. A worker that dies or hangs fails the one chunk it was working on, with the reason in plain words; chunks that
-   waited after it run on another worker, and a new worker replaces it.
+3. If a worker dies or hangs, only the chunk that it was working on fails, with the reason in plain words. Chunks that waited
+   after it run on another worker, and a new worker replaces it.
 4. An exception of a user function arrives with its type, cause, attributes, notes and the lines of the traceback;
    none of them ends the pool or this process.
 5. Arrays that leave the pool stay valid for as long as anything refers to them, in the workers as well as here.

@@ -46,7 +46,7 @@ _SHORT_CHUNK = 100_000_000  # nanoseconds; a worker gets a second chunk in advan
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
 _STACK_WAIT = 2.0  # seconds for a worker to write its stack
 _QUIET = (
-    4  # a stack is complete when it has not grown at so many looks: a busy machine may stop its writer for a moment
+    4  # a stack is complete if it has not grown for so many checks: a busy machine may stop its writer for a moment
 )
 _NOTHING = np.empty(0, np.uint8)
 _LIBRARY = str(Path(__file__).parents[2]) + os.sep
@@ -58,7 +58,7 @@ class Registered:
     """A task with its pickle in shared memory, unless the workers inherit the function itself."""
 
     task: WorkerFunction
-    descriptors: list[int]  # of the pickle: at most one; the code that closes it removes it
+    descriptors: list[int]  # the descriptor of the pickle, at most one; the code that closes it removes it
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
     nanoseconds_per_sample: float = (
@@ -203,7 +203,7 @@ class Dispatcher(threading.Thread):
         self.start_method = start_method
         self.beside_threads = beside_threads
         self.queue: deque[Job] = deque()
-        self.pinned: list[deque[Job]] = [deque() for _ in range(num_workers)]  # for one worker only
+        self.pinned: list[deque[Job]] = [deque() for _ in range(num_workers)]  # the chunks that only one worker may run
         self.registry: dict[int, Registered] = {}
         self.loads: deque[Registered] = deque()
         self.outputs = Recycler(itertools.count(3, 3))
@@ -219,7 +219,7 @@ class Dispatcher(threading.Thread):
         self._bell, self._ringer = os.pipe()
         os.set_blocking(self._bell, False)
         os.set_blocking(self._ringer, False)
-        # close only with the object: a reused descriptor number would be another file
+        # closed only with the object: the number of a closed descriptor may be used for another file
         weakref.finalize(self, _close_descriptors, [self._bell, self._ringer]).atexit = False
         self._selector: selectors.BaseSelector | None = None
         _LIVE.add(self)
@@ -356,12 +356,12 @@ class Dispatcher(threading.Thread):
         )
         worker.gone.clear()
         worker.jobs.append(job)
-        with suppress(OSError):  # as in _load
+        with suppress(OSError):  # the worker has ended, as in _load
             worker.channel.send((RUN, *chunk), tuple(x.descriptor for x in new))
 
     def _listen(self, slot: int, worker: _Worker) -> None:
         if self.workers[slot] is not worker:
-            return  # another event of the same round has removed it
+            return  # another event of the same round has removed the worker
         messages = worker.channel.receive()
         if messages is None:
             self._bury(slot, worker)
@@ -447,13 +447,15 @@ class Dispatcher(threading.Thread):
         return worker.stack_text()
 
     def _bury(self, slot: int, worker: _Worker, hung: str | None = None) -> None:
-        """Removes a worker that has ended: its chunk fails, those after it go to others, and a new worker replaces it."""
+        """Removes a worker that has ended: its chunk fails, the chunks after it go to other workers, and a new worker replaces
+        it.
+        """
         assert self._selector is not None
         if self.workers[slot] is not worker:
             return
         if hung is None:
             self._take_last_messages(worker)
-        if not worker.process.ended(0.2):  # it only closed its socket, or this system has no process descriptors
+        if not worker.process.ended(0.2):  # it has only closed its socket, or this system has no process descriptors
             worker.process.kill()
         status = worker.process.exit_status(2.0)
         self._selector.unregister(worker.channel)
@@ -462,7 +464,7 @@ class Dispatcher(threading.Thread):
         job, sample = worker.running()
         waiting = list(worker.jobs)
         if sample is None and worker.answered and worker.status[0] != LOADING:
-            job = None  # it ended between two chunks; this is not assumed of a worker that never finished one
+            job = None  # it ended between two chunks; for a worker that never finished one, this is not assumed
         if job is not None:
             waiting.remove(job)
             error = self._obituary(worker, job, sample, status, hung)
@@ -502,7 +504,7 @@ class Dispatcher(threading.Thread):
         task = job.registered.task
         error: BaseException
         if hung is not None:
-            # Where the worker has more threads than one, all are listed; functions run in the one that was asked.
+            # If the worker has several threads, all are listed; functions run in the thread that got the signal.
             found = _FRAME.search(hung, max(hung.find("Current thread"), 0))
             where = f" and was at {found[1]}:{found[2]}" if found else ""
             error = FunctionTimeout(

@@ -44,7 +44,7 @@ class FunctionHandle:
 
     @property
     def seconds(self) -> float:
-        """What the workers have spent in the function."""
+        """The time that the workers have spent in the function."""
         return self._registered.total_nanoseconds / 1e9
 
 
@@ -197,7 +197,7 @@ class WorkerPool:
         keep_going: bool = False,
         timeout: float | None = None,
     ) -> FunctionHandle:
-        """Sends a callable to all workers, also to those that start later.
+        """Sends a callable to all workers, also to workers that start later.
 
         It is called as `function(*sample)`, or with `whole_chunk` once with the list of all samples. `writable` lets it
         change its input arrays, which are its own. With `keep_going` a failing sample becomes a `Failed` and the
@@ -378,7 +378,7 @@ def _in_shared_memory(data: bytes) -> int:
 
 
 def _ask_to_end(dispatcher: Dispatcher) -> None:
-    """Brief and without locks, because the garbage collector may call it at any time."""
+    """Asks the dispatcher to end. It is brief and takes no locks, because the garbage collector may call it at any time."""
     dispatcher.closing = True
     dispatcher.ring()
 

@@ -98,7 +98,7 @@ class Segment:
             self._finalizer = weakref.finalize(self, os.close, descriptor)
         self._finalizer.atexit = False
         self.size = 0
-        self.retired = False  # a worker still refers to it: not to be used again
+        self.retired = False  # True if a worker still refers to it: it must not be used again
         self.remap(size)
 
     def remap(self, size: int) -> None:
@@ -214,7 +214,7 @@ class Region(Writer):
         self._filled = False
 
     def take(self, nbytes: int) -> np.ndarray:
-        """So many bytes as uint8."""
+        """``nbytes`` bytes as uint8."""
         with self._lock:
             self._filled = True
             start = super()._take(nbytes)
@@ -260,14 +260,14 @@ class Region(Writer):
 
 
 def unpack(packed: PackedTable, segment: Segment) -> Any:
-    """The table that `Writer.pack` wrote."""
+    """Reads the table that `Writer.pack` wrote."""
     if packed.table is not None:
         return pickle.loads(packed.table)
     return pickle.loads(memoryview(segment.map)[packed.start : packed.start + packed.length])
 
 
 def read(entry: tuple[Any, ...] | None, flat: np.ndarray, own_below: int = 0) -> Any:
-    """The value of an entry, None without one: arrays are views of `flat`, read-only if it is; small ones are copies."""
+    """The value of an entry, None if there is none. Arrays are views of `flat`, read-only if it is; small ones are copies."""
     if entry is None:
         return None
     if len(entry) == 3:
@@ -311,7 +311,7 @@ class Recycler:
         self.free.append(Block("shared", segment.size, segment.address, (segment, segment.map)))
 
     def take(self, size: int = 0) -> Segment:
-        """The segment that was returned last, whose pages are warm; a new one if there is none."""
+        """The segment that was returned last, because its pages are warm; a new one if there is none."""
         while True:
             try:
                 segment: Segment = self.free.pop().owner[0]

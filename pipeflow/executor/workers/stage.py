@@ -37,9 +37,9 @@ class Sent(NamedTuple):
 class ProcessStep(WholeStep):
     """One step, run by the worker processes."""
 
-    # A batch passes five threads on its way from the workers to the consumer and back to the source, and on busy cores each of
-    # them waits for its turn while workers run dry. Two workers with a function of 1 ms on a machine at twice its load: 605 us a
-    # sample with no batch more, 423 with two more, 440 with four.
+    # From the workers to the consumer and back to the source, five threads handle a batch. On busy processors each of them waits
+    # for its turn, and the workers have no work meanwhile. Two workers with a function of 1 ms on a machine at twice its load:
+    # 605 us a sample with no batch more, 423 with two more, 440 with four.
     more_ahead = 2
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
@@ -54,8 +54,8 @@ class ProcessStep(WholeStep):
         self.resume = surroundings.resume
         # The expected types and shapes of the results: as declared, or as in the last batch.
         self.kinds = [Kind(spec.shape, spec.dtype) if spec.static else None for spec in step.specs]
-        self._before = 0.0  # seconds in the workers before the clock was reset
-        self._used_before = 0.0  # of these on a processor
+        self._before = 0.0  # seconds that the workers spent before the clock was reset
+        self._used_before = 0.0  # seconds of these on a processor
         try:
             self.handle = workers.register(
                 call.function,
@@ -89,7 +89,7 @@ class ProcessStep(WholeStep):
         self._used_before = self._used() or 0.0
 
     def reserve(self, batch_size: int, batches: int) -> None:
-        """Nothing: results come in memory shared with the workers."""
+        """Does nothing: results come in memory shared with the workers."""
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Sends a batch to the workers or, after it has returned, receives its results."""
@@ -120,7 +120,7 @@ class ProcessStep(WholeStep):
         expected = None
         if not self.whole and sum(kind.nbytes for kind in self.kinds if kind is not None) >= OWN_BELOW:
             expected = self.workers.expect(count, self.kinds)
-        left = len(chunks) + 1  # one more for this call, which must end before the results are received
+        left = len(chunks) + 1  # one more, for this call: it must end before the results are received
         lock = threading.Lock()
 
         def one_less() -> None:
@@ -140,7 +140,7 @@ class ProcessStep(WholeStep):
         return True
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """The object that is here is never called: each worker has a copy of its own."""
+        """The object in this process is never called: each worker has its own copy."""
         super().contain(stand_in, keeps_rows)
         self._rewound = None
 

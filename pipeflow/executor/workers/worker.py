@@ -54,7 +54,7 @@ RUN, LOAD, STOP = range(3)  # first field of a message to a worker
 IDLE, LOADING = -1, -2  # on the status page in place of a ticket
 STATUS_SIZE = mmap.PAGESIZE
 SLOT = 3  # on the status page: the number of the worker in its pool
-INSIDE = "PIPEFLOW_INSIDE_WORKER"  # set in workers, to that number: one that started workers could do so without end
+INSIDE = "PIPEFLOW_INSIDE_WORKER"  # set in workers, to their number: a worker may not start workers
 KEPT = 16 << 20  # bytes that a worker keeps of the memory that its functions have freed
 CONNECTION_LOST = 71  # exit code of a worker whose function closed its socket
 
@@ -71,7 +71,7 @@ class WorkerFunction:
 
 
 class ChunkOrder(NamedTuple):
-    """The order to run a task on the samples that lie in a segment, and to put the results into another."""
+    """The order to run a task on the samples in a segment, and to write the results into another segment."""
 
     ticket: int
     task: int
@@ -132,7 +132,7 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
 
 
 def flush_output() -> None:
-    """Writes what waits in the buffers of the program's output."""
+    """Writes the buffers of the program's output."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # there may be none, or it is closed
             stream.flush()
@@ -144,7 +144,7 @@ def end_with_parent(descriptor: int) -> None:
         threading.Thread(target=_wait_for_end, args=(descriptor,), daemon=True, name="pipeflow parent watch").start()
         return
     with suppress(BlockingIOError):
-        if os.read(descriptor, 1) == b"":  # it ended before the signal was set
+        if os.read(descriptor, 1) == b"":  # the parent ended before the signal was set
             os._exit(1)
 
 
@@ -154,7 +154,7 @@ def _wait_for_end(descriptor: int) -> None:
 
 
 def prepare() -> None:
-    """What workers inherit: a fork server does it once, before it forks them, and its pages are shared."""
+    """Prepares the process for workers. A fork server does this once, before it forks them, so that they share its pages."""
     limit_threads()
     system.keep_freed_memory(KEPT)
 
@@ -223,7 +223,7 @@ class _WorkerLoop:
             if descriptors:
                 with io.FileIO(descriptors[0]) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
                     function = pickle.loads(data)
-                limit_threads()  # of the libraries that it has loaded
+                limit_threads()  # also for the libraries that the function has loaded
             else:
                 function = self.inherited[task.number]
             self.tasks[task.number] = _Loaded(task, function)

@@ -51,7 +51,7 @@ class Process:
                 os.kill(self.pid, number)
 
     def ended(self, timeout: float) -> bool:
-        """True if it ends within so many seconds; without a process descriptor it cannot wait for that."""
+        """True if the process ends within so many seconds; without a process descriptor it cannot wait for the end."""
         return self.descriptor is not None and bool(select.select([self.descriptor], [], [], timeout)[0])
 
     def exit_status(self, timeout: float) -> int | None:
@@ -95,7 +95,7 @@ def make_launcher(
 
 
 def check_platform() -> None:
-    """Says where worker processes can be used."""
+    """Raises an error if worker processes cannot be used on this system."""
     if worker.INSIDE in os.environ:
         raise InvalidState(
             "a worker process cannot start other worker processes: "
@@ -162,7 +162,7 @@ class _Template:
 
 
 def check_fork() -> None:
-    """Refuses "fork" if a copy of this process could not work."""
+    """Raises an error for "fork" if a copy of this process could not work."""
     others = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
     if others:
         raise RuntimeError(
@@ -181,7 +181,7 @@ def check_fork() -> None:
 def _fork_template(ends: _Ends) -> _Template:
     with warnings.catch_warnings():  # Python counts threads of C libraries too, which have handlers of their own
         warnings.simplefilter("ignore", DeprecationWarning)
-        worker.flush_output()  # what waits in a buffer would be printed by the worker once more
+        worker.flush_output()  # else the worker would print the text in a buffer once more
         pid = os.fork()
     if pid:
         return _Template(pid)
@@ -201,7 +201,7 @@ def serve(descriptor: int, inherited: dict[int, Callable[..., Any]] | None = Non
     control.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     worker.prepare()
-    gc.freeze()  # a collection in a worker would write to every object, and so copy the pages they all share
+    gc.freeze()  # a collection in a worker would write to every object, and so copy the shared pages
     bell, ringer = os.pipe()
     os.set_blocking(bell, False)
     os.set_blocking(ringer, False)
@@ -241,9 +241,7 @@ def _report_birth(control: socket.socket, pid: int) -> None:
     if not system.HAS_PIDFD:
         control.sendall(record)
         return
-    descriptor = os.pidfd_open(
-        pid
-    )  # here the process cannot have been reaped, and its number not been given to another
+    descriptor = os.pidfd_open(pid)  # here the process has not been reaped, so its number is not used by another one
     try:
         socket.send_fds(control, [record], [descriptor])
     finally:
@@ -426,7 +424,7 @@ class Spawner:
 
     def abandon(self) -> None:
         for process in self._running.values():
-            process.returncode = 0  # another process's children: nothing to wait for here
+            process.returncode = 0  # it is the child of another process: there is nothing to wait for
         self._running.clear()
 
 
