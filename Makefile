@@ -54,8 +54,8 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" tensorflow-cpu==2.21.0 keras
 
 .venvs/nvrtc/.ready: $(SETUP)
-	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout "nvidia-cuda-nvdisasm==13.*" \
-	    nvidia-nvimgcodec-cu13
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout pytest-xdist \
+	    "nvidia-cuda-nvdisasm==13.*" nvidia-nvimgcodec-cu13
 
 CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)

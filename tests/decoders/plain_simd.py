@@ -48,9 +48,26 @@ def saturated(value, low, high):
     return min(max(value, low), high)
 
 
+# Lines of a block are handled in place, without slices: an assignment to a slice takes Numba seconds to compile.
 @checked
-def cosines(v, shift):
-    """The eight values of one column, in the steps of jidctint.c with 16-bit sums where vector code has them."""
+def line(table, start, step):
+    """Every `step`th value of a flat block."""
+    return (
+        table[at(start)],
+        table[at(start + step)],
+        table[at(start + 2 * step)],
+        table[at(start + 3 * step)],
+        table[at(start + 4 * step)],
+        table[at(start + 5 * step)],
+        table[at(start + 6 * step)],
+        table[at(start + 7 * step)],
+    )
+
+
+@checked
+def cosines(table, start, step, shift):
+    """Makes eight values of one line, in the steps of jidctint.c with 16-bit sums where vector code has them."""
+    v = line(table, start, step)
     a, b = word(v[0] + v[4]) << 13, word(v[0] - v[4]) << 13
     c, d = v[2] * 10703 + v[6] * 4433, v[2] * 4433 - v[6] * 10704
     upper = (a + c, b + d, b - d, a - c)
@@ -62,11 +79,9 @@ def cosines(v, shift):
         v[5] * -4176 + v[3] * -20995 + m4,
         v[7] * -4927 + v[1] * -7373 + m3,
     )
-    result = np.zeros(8, np.int64)
     for i in range(4):
-        result[i] = rounded(upper[i] + lower[i], shift)
-        result[7 - i] = rounded(upper[i] - lower[i], shift)
-    return result
+        table[at(start + i * step)] = rounded(upper[i] + lower[i], shift)
+        table[at(start + (7 - i) * step)] = rounded(upper[i] - lower[i], shift)
 
 
 @checked
@@ -78,21 +93,23 @@ def rounded(value, shift):
 
 @checked
 def inverse_block(blocks, start, factors, factors_at, planes, target, stride):
-    table = np.zeros((8, 8), np.int64)
+    table = np.zeros(64, np.int64)
     flat = True
     for i in range(64):
         flat = flat and (i < 8 or blocks[at(start + i)] == 0)
-        table[i // 8, i % 8] = word(np.int64(blocks[at(start + i)]) * np.int64(factors[at(factors_at + i)]))
+        table[i] = word(np.int64(blocks[at(start + i)]) * np.int64(factors[at(factors_at + i)]))
         blocks[at(start + i)] = 0
     for x in range(8):
         if flat:
-            table[:, x] = word(table[0, x] * 4)
+            value = word(table[x] * 4)
+            for y in range(8):
+                table[8 * y + x] = value
         else:
-            table[:, x] = cosines(table[:, x], 11)
+            cosines(table, x, 8, 11)
     for y in range(8):
-        row = cosines(table[y], 18)
+        cosines(table, 8 * y, 1, 18)
         for x in range(8):
-            planes[at(target + y * stride + x)] = saturated(row[x], -128, 127) + 128
+            planes[at(target + y * stride + x)] = saturated(table[8 * y + x], -128, 127) + 128
 
 
 @checked
@@ -184,42 +201,41 @@ def halve_rows(plane, near, far, count, out, out_at):
 
 
 @checked
-def forward_line(v, first):
-    """The eight values of one line, in the steps of jfdctint.c."""
+def forward_line(table, start, step, first):
+    """Transforms eight values of one line, in the steps of jfdctint.c."""
+    v = line(table, start, step)
     t0, t1, t2, t3 = v[0] + v[7], v[1] + v[6], v[2] + v[5], v[3] + v[4]
     t7, t6, t5, t4 = v[0] - v[7], v[1] - v[6], v[2] - v[5], v[3] - v[4]
     a, b, c, d = t0 + t3, t1 + t2, t1 - t2, t0 - t3
     shift = 11 if first else 15
-    result = np.zeros(8, np.int64)
-    result[0] = (a + b) * 4 if first else (a + b + 2) >> 2
-    result[4] = (a - b) * 4 if first else (a - b + 2) >> 2
-    result[2] = rounded((c + d) * 4433 + d * 6270, shift)
-    result[6] = rounded((c + d) * 4433 - c * 15137, shift)
+    table[at(start)] = (a + b) * 4 if first else (a + b + 2) >> 2
+    table[at(start + 4 * step)] = (a - b) * 4 if first else (a - b + 2) >> 2
+    table[at(start + 2 * step)] = rounded((c + d) * 4433 + d * 6270, shift)
+    table[at(start + 6 * step)] = rounded((c + d) * 4433 - c * 15137, shift)
     z1, z2, z3, z4 = (t4 + t7) * -7373, (t5 + t6) * -20995, t4 + t6, t5 + t7
     z5 = (z3 + z4) * 9633
     z3, z4 = z3 * -16069 + z5, z4 * -3196 + z5
-    result[7] = rounded(t4 * 2446 + z1 + z3, shift)
-    result[5] = rounded(t5 * 16819 + z2 + z4, shift)
-    result[3] = rounded(t6 * 25172 + z2 + z3, shift)
-    result[1] = rounded(t7 * 12299 + z1 + z4, shift)
-    return result
+    table[at(start + 7 * step)] = rounded(t4 * 2446 + z1 + z3, shift)
+    table[at(start + 5 * step)] = rounded(t5 * 16819 + z2 + z4, shift)
+    table[at(start + 3 * step)] = rounded(t6 * 25172 + z2 + z3, shift)
+    table[at(start + step)] = rounded(t7 * 12299 + z1 + z4, shift)
 
 
 @checked
 def forward_block(planes, source, stride, divisors, divisors_at, blocks, start):
-    table = np.zeros((8, 8), np.int64)
+    table = np.zeros(64, np.int64)
     for y in range(8):
         for x in range(8):
-            table[y, x] = np.int64(planes[at(source + y * stride + x)]) - 128
-        table[y] = forward_line(table[y], True)
+            table[8 * y + x] = np.int64(planes[at(source + y * stride + x)]) - 128
+        forward_line(table, 8 * y, 1, True)
     for x in range(8):
-        table[:, x] = forward_line(table[:, x], False)
+        forward_line(table, x, 8, False)
     for i in range(64):
         half = np.int64(divisors[at(divisors_at + i)]) & 0xFFFF
         reciprocal = np.int64(divisors[at(divisors_at + 64 + i)]) & 0xFFFF
         power = np.int64(divisors[at(divisors_at + 128 + i)]) & 0xFFFF
-        size = (((abs(table[i // 8, i % 8]) + half) * reciprocal >> 16) * power) >> 16
-        blocks[at(start + i)] = size if table[i // 8, i % 8] >= 0 else -size
+        size = (((abs(table[i]) + half) * reciprocal >> 16) * power) >> 16
+        blocks[at(start + i)] = size if table[i] >= 0 else -size
 
 
 @checked

@@ -84,7 +84,7 @@ struct Fiber {
   ucontext_t context;
   jmp_buf place;
   bool started = false;
-  std::vector<char> stack = std::vector<char>(256 * 1024);
+  std::vector<char> stack = std::vector<char>(64 * 1024);
 };
 static std::vector<Fiber*> fibers;
 static std::vector<char> finished;

@@ -53,9 +53,8 @@ def test_a_step_over_the_edge_is_caught():
     assert "move" in bad.stderr
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_no_kernel_steps_over_an_edge(sanitized):
-    """All host tests pass under the sanitizers of addresses and of alignment."""
-    output, _ = sanitized.communicate()
-    assert sanitized.returncode == 0, output[-30000:]
-    assert " passed" in output
+    """All tests that launch kernels pass under the sanitizers of addresses and of alignment."""
+    assert sanitized.status == 0, sanitized.output[-30000:]
+    assert " passed" in sanitized.output
