@@ -35,9 +35,9 @@ import _forty
 from _harness import Target, header, save, settle, table, verdicts
 
 from pipeflow import system
-from pipeflow.advice import predicted
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
+from pipeflow.reporting.advice import predicted
 
 MEASURED = 0.9  # seconds of a run that predicts; a probe of the interpreter takes the first 0.4
 TURN = 0.22  # seconds of a turn

@@ -16,8 +16,8 @@ import numpy as np
 from _harness import Target, header, processor_seconds, save, table, verdicts
 
 from pipeflow import fn, pipeline_def
+from pipeflow.executor.trace import Trace
 from pipeflow.watching.perfetto import write
-from pipeflow.watching.trace import Trace
 
 BATCH, BATCHES, ROUNDS = 32, 12, 60
 

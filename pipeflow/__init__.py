@@ -3,9 +3,8 @@
 ``pipeline_def`` turns a function over operators of ``fn`` into a Pipeline; ``fn.python_function`` puts Python functions in it.
 """
 
-from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, types
+from pipeflow import backend, data_node, distributed, fn, math, ops, plugin, tensors, types
 from pipeflow.dali_names import install as _install
-from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.loading.mixtures import mix
 from pipeflow.loading.packing import pack
@@ -44,5 +43,4 @@ __all__ = [
     "types",
 ]
 
-__getattr__ = _speaking("", lambda: __all__)
-_install()
+_install(__name__, backend, fn, ops, plugin, types)

@@ -3,7 +3,6 @@ about memory.
 """
 
 from pipeflow import backends, ops, tfrecord, types
-from pipeflow.dali_names import speaking
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.pipeline import Pipeline
 from pipeflow.tensors import TensorCPU, TensorListCPU
@@ -58,6 +57,3 @@ def PreallocateDeviceMemory(bytes: int, device_id: int) -> None:
 def PreallocatePinnedMemory(bytes: int) -> None:
     """Does nothing: a pipeline allocates its staging memory once."""
     del bytes
-
-
-__getattr__ = speaking("backend", globals().keys)

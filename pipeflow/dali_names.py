@@ -8,6 +8,7 @@ import importlib.abc
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from opcode import opmap
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -176,8 +177,11 @@ class AbsentModules(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(message(name, ()), name=fullname)
 
 
-def install() -> None:
-    """Makes imports of absent modules explain why the module is absent."""
+def install(root: str, *modules: ModuleType) -> None:
+    """Makes the package ``root`` and these modules of it explain why a name or a module is absent."""
+    for module in (sys.modules[root], *modules):
+        place = module.__name__.removeprefix(root).removeprefix(".")
+        vars(module)["__getattr__"] = speaking(place, partial(getattr, module, "__all__", vars(module)))
     if not any(isinstance(finder, AbsentModules) for finder in sys.meta_path):
         sys.meta_path.append(AbsentModules())
 

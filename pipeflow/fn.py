@@ -4,7 +4,6 @@ import sys
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow.dali_names import namespace as _namespace
-from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import registry as _registry
 from pipeflow.declare.former_names import FORMER_NAMES as _FORMER_NAMES
 from pipeflow.declare.former_names import function as _function
@@ -21,4 +20,3 @@ def _fill() -> None:
 
 
 _fill()
-__getattr__ = _speaking("fn", globals().keys)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow.dali_names import namespace as _namespace
-from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OpDef, former_names
 from pipeflow.declare import check_names as _check_names
 from pipeflow.declare import class_name as _class_name
@@ -121,4 +120,3 @@ def _fill() -> None:
 
 
 _fill()
-__getattr__ = _speaking("ops", globals().keys)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.dali_names import speaking
 from pipeflow.errors import BadArgument, DoesNotFit
 
 
@@ -428,6 +427,3 @@ def Constant(
 def ConstantNode(device: str, value: Any, dtype: Any, shape: Any, layout: str | None, **options: Any) -> Any:
     """The node that ``Constant`` makes from an array; all arguments are positional."""
     return Constant(value, dtype, shape, layout, device, **options)
-
-
-__getattr__ = speaking("types", globals().keys)

@@ -19,67 +19,38 @@ from pipeflow.declare import Part, registry
 PACKAGE = Path(__file__).parents[1] / "pipeflow"
 FILES = sorted(path.relative_to(PACKAGE.parent).as_posix() for path in PACKAGE.rglob("*.py"))
 
-# The floor of a file is that of the longest prefix it has in this table. A file without one has no place yet.
-FLOORS = {
-    "pipeflow/version.py": 0,
-    "pipeflow/types.py": 0,
-    "pipeflow/errors.py": 0,
-    "pipeflow/seeds.py": 0,
-    "pipeflow/timing.py": 0,
-    "pipeflow/progress.py": 0,
-    "pipeflow/system.py": 0,
-    "pipeflow/tensors/": 0,
-    "pipeflow/autograph_guard.py": 0,
-    "pipeflow/dali_names.py": 0,
-    "pipeflow/pictures/__init__.py": 0,
-    "pipeflow/pictures/picture.py": 0,
-    "pipeflow/pictures/": 1,
-    "pipeflow/tfrecord.py": 1,
-    "pipeflow/kernels/": 1,
-    "pipeflow/declare/": 1,
-    "pipeflow/saving/": 2,
-    "pipeflow/device/": 2,
-    "pipeflow/backends/": 2,
-    "pipeflow/operators/": 3,
-    "pipeflow/record/": 4,
-    "pipeflow/data_node.py": 5,
-    "pipeflow/fn.py": 5,
-    "pipeflow/ops.py": 5,
-    "pipeflow/math.py": 5,
-    "pipeflow/compile/": 5,
-    "pipeflow/compile/plan.py": 2,
-    "pipeflow/compile/__init__.py": 2,
-    "pipeflow/executor/": 3,
-    "pipeflow/advice.py": 4,
-    "pipeflow/watching/": 4,
-    "pipeflow/watching/__init__.py": 0,
-    "pipeflow/reporting/": 5,
-    "pipeflow/reporting/__init__.py": 0,
-    "pipeflow/resume.py": 4,
-    "pipeflow/epochs.py": 4,
-    "pipeflow/plugin/base.py": 5,
-    "pipeflow/plugin/__init__.py": 5,
-    "pipeflow/auto_aug/": 6,
-    "pipeflow/debug.py": 6,
-    "pipeflow/handle/": 7,
-    "pipeflow/pipeline.py": 7,
-    "pipeflow/plugin/": 8,
-    "pipeflow/loading/": 8,
-    "pipeflow/backend.py": 8,
-    "pipeflow/__init__.py": 9,
-    "pipeflow/porting.py": 9,
-    "pipeflow/commands/": 10,
-    "pipeflow/__main__.py": 11,
-    "pipeflow/distributed/": 9,
-}
+# The floors of the house, from the ground up: a folder or file imports only what is on its own floor or below. A longer
+# path comes before a shorter one: pictures/__init__.py is a door that loads the rest of its folder when it is used.
+HOUSE = (
+    (
+        "version.py",
+        "errors.py",
+        "seeds.py",
+        "timing.py",
+        "system.py",
+        "autograph_guard.py",
+        "pictures/__init__.py",
+        "pictures/picture.py",
+    ),
+    ("types.py", "dali_names.py", "progress.py", "kernels/"),
+    ("tensors/", "tfrecord.py", "backends/__init__.py"),
+    ("declare/", "pictures/"),
+    ("device/", "saving/", "plan.py"),
+    ("operators/", "backends/"),
+    ("record/", "executor/", "ops.py", "math.py"),
+    ("compile/", "fn.py", "data_node.py", "resume.py", "watching/", "reporting/"),
+    ("handle/", "epochs/", "auto_aug/"),
+    ("pipeline.py",),
+    ("plugin/", "loading/", "distributed/", "backend.py", "commands/"),
+    ("__init__.py", "__main__.py"),
+)
+FLOORS = {f"pipeflow/{place}": floor for floor, places in enumerate(HOUSE) for place in places}
 
-# Every file of the compiler but the plan.
-PASSES = tuple(f"compile.{path.stem}" for path in PACKAGE.glob("compile/*.py") if path.stem not in ("plan", "__init__"))
 # Who may never import what, not even through other modules.
 NEVER = {
     "pipeflow/operators/": ("record", "compile", "executor", "pipeline", "backends"),
-    "pipeflow/executor/": ("record", "operators", "pipeline", *PASSES),
-    "pipeflow/compile/plan.py": ("record", "operators", "executor", *PASSES),
+    "pipeflow/executor/": ("record", "operators", "pipeline", "compile"),
+    "pipeflow/plan.py": ("record", "operators", "executor", "compile"),
     "pipeflow/saving/": ("record", "compile", "executor", "operators"),
     "pipeflow/autograph_guard.py": ("record",),
     "pipeflow/record/autograph/": ("record.graph", "record.recorder"),
@@ -144,7 +115,7 @@ BY_NAME = {
     "opentelemetry": ("pipeflow/watching/telemetry.py",),
     "pyarrow": ("pipeflow/operators/readers/", "pipeflow/commands/converting/"),
     "tensorflow": ("pipeflow/plugin/keras.py",),
-    "tqdm": ("pipeflow/progress.py", "pipeflow/epochs.py"),
+    "tqdm": ("pipeflow/progress.py", "pipeflow/epochs/epoch.py"),
 }
 
 # Packages that import every file of their folder, so that a new file is listed nowhere.
@@ -159,8 +130,8 @@ HEAVY += ("importlib.metadata", "email", "asyncio", "unittest")
 
 
 # Parts of the package that know no operator by its name.
-NAMELESS = ("declare/", "device/", "record/", "compile/", "executor/", "handle/", "saving/", "debug.py", "epochs.py")
-NAMELESS += ("advice.py", "resume.py", "plugin/base")
+NAMELESS = ("declare/", "device/", "record/", "compile/", "executor/", "handle/", "saving/", "epochs/", "plan.py")
+NAMELESS += ("reporting/advice.py", "resume.py")
 # The exceptions: the warm-up of operators that most image pipelines use, former names of operators, Python's ~.
 NAMED = ("pipeflow/compile/warmup.py", "pipeflow/declare/former_names.py", "pipeflow/declare/drawn.py")
 
@@ -229,6 +200,13 @@ def mentioned_in(file):
             yield node.attr, node.lineno
         elif isinstance(node, ast.ImportFrom):
             yield from ((alias.name, node.lineno) for alias in node.names)
+
+
+def test_the_page_shows_the_floors():
+    """The table of docs/how-it-works.md is the one above, without the doors that are lower than their folder."""
+    page = (PACKAGE.parent / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    shown = [set(re.findall(r"`([a-z_]+(?:/|\.py))`", row)) for row in re.findall(r"(?m)^   \| \d+ \| (.*) \|$", page)]
+    assert shown == [{place for place in places if "/" not in place[:-1]} for places in HOUSE]
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if (PACKAGE.parent / file).read_text().strip()])

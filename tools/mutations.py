@@ -22,9 +22,9 @@ AREAS = {
     "functions": "operators/python_function operators/functions operators/tensor operators/numba operators/gradients",
     "sources": "operators/external_source operators/sources operators/readers/ operators/cache tfrecord.py",
     "operators": "operators/", "sound": "operators/audio kernels/cpu/audio", "operators on GPU": "operators/on_gpu/",
-    "kernels": "kernels/cpu/", "CUDA": "kernels/gpu/", "delivery": "plugin/ epochs.py resume.py saving/ loading/",
-    "reports": "reporting/ watching/ commands/ advice.py timing.py handle/reports", "pictures": "pictures/ auto_aug/",
-    "ground": "tensors/ types.py errors.py seeds.py system.py pipeline.py handle/ debug.py",
+    "kernels": "kernels/cpu/", "CUDA": "kernels/gpu/", "delivery": "plugin/ epochs/ resume.py saving/ loading/",
+    "reports": "reporting/ watching/ commands/ timing.py handle/reports", "pictures": "pictures/ auto_aug/",
+    "ground": "tensors/ types.py errors.py seeds.py system.py pipeline.py handle/ plan.py",
 }  # fmt: skip
 NOT_DRAWN = ("plugin/pytorch", "plugin/jax", "plugin/keras", "distributed/", "backends/gpu", "backends/codec",
              "operators/tensorflow_functions", "kernels/gpu/numba_cuda", "__main__", "version")  # fmt: skip

@@ -1,1 +1,1 @@
-"""From a Graph to a Plan. ``plan.py`` is the data, ``compiler.py`` makes it; importing a Plan loads no compiler."""
+"""The compiler: makes a Plan (``pipeflow/plan.py``) from a Graph. ``compiler.py`` calls the passes."""

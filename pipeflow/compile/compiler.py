@@ -7,11 +7,11 @@ from typing import Any
 
 from pipeflow.compile import fusion, gradients, keeping, mixed
 from pipeflow.compile.computed import ComputedNodes
-from pipeflow.compile.plan import External, Plan, Slot
 from pipeflow.compile.read_back import read_back
 from pipeflow.compile.rights import memory_of, shared_with_workers, with_rights
 from pipeflow.compile.stages import columns_of, levels_of, origins_of, stages_of
 from pipeflow.compile.storage import storage_of
+from pipeflow.plan import External, Plan, Slot
 from pipeflow.record.graph import Graph
 from pipeflow.saving.values import plain
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.compile.plan import External, Step
 from pipeflow.declare import Spec, Traits
+from pipeflow.plan import External, Step
 from pipeflow.record.graph import Edge, Graph, GraphNode
 from pipeflow.saving.values import plain
 

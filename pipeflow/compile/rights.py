@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeflow.compile.plan import Stage, Step, Storage, is_in_inputs, takes_out
+from pipeflow.plan import Stage, Step, Storage, is_in_inputs, takes_out
 
 
 @dataclass

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from pipeflow.compile.plan import External, Plan, Stage, Step, is_in_inputs, takes_out
 from pipeflow.declare import Role, find, registration
+from pipeflow.plan import External, Plan, Stage, Step, is_in_inputs, takes_out
 
 Rule = Callable[[Plan], Iterator[str]]
 RULES: list[Rule] = []

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pipeflow.compile.computed import ComputedNodes
-from pipeflow.compile.plan import Stage, Step
 from pipeflow.compile.strands import Layer, layers_of
+from pipeflow.plan import Stage, Step
 from pipeflow.record.graph import GraphNode
 
 COLUMN_ELEMENTS = 64  # outputs with at most this number of elements are computed for the whole batch at once

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from pipeflow.compile.plan import Stage, Step, Storage, takes_out
 from pipeflow.declare import Spec, find
+from pipeflow.plan import Stage, Step, Storage, takes_out
 
 _BY_KIND: dict[str, Storage] = {"source": "source", "sample": "table"}
 

@@ -16,9 +16,9 @@ import numpy as np
 from pipeflow import progress
 from pipeflow.compile import first_batches
 from pipeflow.compile.first_batches import Trial
-from pipeflow.compile.plan import Plan, Step, has_kernels
 from pipeflow.declare import Spec, find
 from pipeflow.kernels import cpu as kernels
+from pipeflow.plan import Plan, Step, has_kernels
 
 log = logging.getLogger("pipeflow")
 

@@ -20,9 +20,9 @@ from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from pipeflow.declare import find
+from pipeflow.epochs.arrays import GenericIterator
 from pipeflow.errors import count_of
 from pipeflow.pipeline import Pipeline
-from pipeflow.plugin.numpy import GenericIterator
 from pipeflow.record.saved import functions_of
 
 __all__ = ["PipelineMap", "TrainIterator", "read", "train_iterator"]

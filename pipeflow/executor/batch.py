@@ -7,10 +7,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from pipeflow import system
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import column_values
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import add_notes, count_of
+from pipeflow.plan import Plan, Step
 from pipeflow.tensors import TensorListCPU
 
 T = TypeVar("T")

@@ -20,10 +20,10 @@ from functools import lru_cache
 from typing import Any
 
 from pipeflow import system
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import BadValue, InvalidState, add_notes, count_of, function_name
 from pipeflow.executor import Executor
 from pipeflow.executor.keeper import keeps_state
+from pipeflow.plan import Plan, Step
 from pipeflow.version import VERSION
 
 FORMAT = 3

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from pipeflow import system, timing
-from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
 from pipeflow.executor.figures import WAITS, StageFigures, Statistics, StepFigures
 from pipeflow.executor.settings import Settings, available_cpus
+from pipeflow.plan import Plan, Stage, Step
 
 BRIEF_SECONDS = 50e-6  # shorter tasks count as busy all the time: to read the thread's clock would take too long
 STEP_CLOCK_MIN_SECONDS = 50e-6  # a step that takes longer for a sample has its own clock: this costs about one percent

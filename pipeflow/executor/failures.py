@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import declare, types
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import TooManyFailures, add_notes, count_of
 from pipeflow.executor.batch import BatchRun, put, value_at
 from pipeflow.executor.runners.base import BoundStep, StageRunner, origins_of, traits_of
+from pipeflow.plan import Plan, Step
 from pipeflow.tensors import as_sample
 
 KEPT = 10_000  # the list of failures has the last ones, up to this number

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Any
 
-from pipeflow.compile.plan import Plan
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
+from pipeflow.plan import Plan
 
 ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
 

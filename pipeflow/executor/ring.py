@@ -14,7 +14,6 @@ from typing import Any
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.compile.plan import Plan
 from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
@@ -36,6 +35,7 @@ from pipeflow.executor.surroundings import Surroundings, weakly
 from pipeflow.executor.tuning import Tuner
 from pipeflow.executor.watch import RunningCall, Watch
 from pipeflow.kernels import counts
+from pipeflow.plan import Plan
 
 
 class Executor:

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from pipeflow import timing
-from pipeflow.compile.plan import External, Plan
 from pipeflow.errors import FunctionTimeout, function_name
+from pipeflow.plan import External, Plan
 
 
 class Limited:

@@ -15,12 +15,12 @@ from pipeflow.compile import compiler as planning
 from pipeflow.compile import warmup
 from pipeflow.compile.on_cpu import on_cpu, work_for_a_gpu
 from pipeflow.compile.read_back import announced
-from pipeflow.debug import DebugRun
 from pipeflow.declare import outside_package
 from pipeflow.errors import BadValue, InvalidState, NoGpu, add_notes, count_of, user_origin
 from pipeflow.executor import Executor, Settings
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Held
+from pipeflow.handle.debug import DebugRun
 from pipeflow.handle.definition import DebugDefinition, Definition
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipeflow.compile.plan import Plan
 from pipeflow.errors import function_name
 from pipeflow.executor import Settings
 from pipeflow.executor.tuning import Tuner
 from pipeflow.operators.functions.compiling import is_auto, trials_of, where_calls_run, why_not_on_threads
+from pipeflow.plan import Plan
 
 By = Literal["given", "default", "auto"]
 

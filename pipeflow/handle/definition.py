@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Self
 
-from pipeflow.compile.plan import Plan
 from pipeflow.errors import InvalidState
 from pipeflow.executor import Settings
+from pipeflow.plan import Plan
 from pipeflow.record import saved as saving
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pipeflow.advice import WAYS, Advice, advise, predicted
 from pipeflow.errors import InvalidState, nearest
 from pipeflow.executor import Settings
 from pipeflow.executor.failures import Failure
@@ -13,6 +12,7 @@ from pipeflow.executor.model import Model, Prediction
 from pipeflow.executor.settings import few
 from pipeflow.handle.built import Built
 from pipeflow.handle.choices import SettingsReport, report_settings
+from pipeflow.reporting.advice import WAYS, Advice, advise, predicted
 
 ENOUGH_BATCHES = 3  # for advice
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.compile import first_batches
-from pipeflow.debug import DebugRun
 from pipeflow.errors import InvalidState, UnknownInput, nearest
 from pipeflow.executor import Delivered, Executor, Settings
 from pipeflow.executor.batch import Handing
 from pipeflow.handle.built import Built
+from pipeflow.handle.debug import DebugRun
 from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU, made_on
 

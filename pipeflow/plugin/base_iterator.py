@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.epochs import LastBatchPolicy
-from pipeflow.plugin.base import BaseIterator
+from pipeflow.epochs import BaseIterator, LastBatchPolicy
 
 __all__ = ["LastBatchPolicy"]
 

@@ -7,9 +7,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipeflow.epochs import LastBatchPolicy
+from pipeflow.epochs import LastBatchPolicy, dense_array
 from pipeflow.errors import count_of, optional
-from pipeflow.plugin.base import dense_array
 
 __all__ = ["PyDataset", "tf_dataset"]
 

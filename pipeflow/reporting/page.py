@@ -9,10 +9,10 @@ from html import escape
 from importlib import metadata
 from typing import Any
 
-from pipeflow.advice import Advice
 from pipeflow.errors import count_of
 from pipeflow.pictures import drawing
 from pipeflow.pictures.graphs import to_svg
+from pipeflow.reporting.advice import Advice
 from pipeflow.reporting.charts import Curve, chart
 from pipeflow.reporting.report import EMBEDDED, Report
 from pipeflow.reporting.run import Run

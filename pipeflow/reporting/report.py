@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeflow import system
-from pipeflow.advice import Advice
+from pipeflow.reporting.advice import Advice
 from pipeflow.reporting.run import Run, measured
 
 PART = 4  # a run with another number of threads takes this part of the batches and of the time

@@ -3,10 +3,10 @@
 from html import escape
 from typing import Any
 
+from pipeflow.executor.trace import LOOP, Span, Trace
 from pipeflow.pictures.colors import PALETTE
 from pipeflow.reporting.run import next_batch
 from pipeflow.reporting.units import seconds
-from pipeflow.watching.trace import LOOP, Span, Trace
 
 BATCHES = 10
 ROW, LEFT, WIDTH = 22, 90, 900

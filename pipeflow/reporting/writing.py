@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeflow.advice import advise
 from pipeflow.errors import function_name
 from pipeflow.pictures import Picture, drawing
+from pipeflow.reporting.advice import advise
 from pipeflow.reporting.page import SAMPLES, figures, page
 from pipeflow.reporting.report import Report, facts_of, rates
 from pipeflow.reporting.run import measured

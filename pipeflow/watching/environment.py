@@ -7,11 +7,11 @@ import threading
 import warnings
 from typing import Any
 
+from pipeflow.executor.trace import Trace
 from pipeflow.watching import PORT, TELEMETRY, TOP, TRACE, attaching
 from pipeflow.watching.metrics import Numbered, exposition
 from pipeflow.watching.perfetto import write
 from pipeflow.watching.telemetry import Instruments, instruments
-from pipeflow.watching.trace import Trace
 
 PATIENCE = 1.0  # the most seconds in which a client must send its request
 HEAD = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {size}\r\n\r\n"

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pipeflow.executor.trace import LOOP, MOST, Span, Trace
 from pipeflow.version import VERSION
-from pipeflow.watching.trace import LOOP, MOST, Span, Trace
 
 
 def document(trace: Trace) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import pytest
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import InvalidState
 from pipeflow.executor.figures import StepFigures
+from pipeflow.executor.trace import LOOP, Span
 from pipeflow.pictures import Picture
 from pipeflow.reporting import charts, page, report, run, timeline
-from pipeflow.watching.trace import LOOP, Span
 
 
 def doubled(sample):

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import pipeflow
-from pipeflow import backend, dali_names, fn, ops, porting, types
+from pipeflow import backend, dali_names, fn, ops, types
 from pipeflow.__main__ import main
+from pipeflow.commands import porting
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from pipeflow.errors import InvalidState
 
 PACKAGE = str(Path(pipeflow.__file__).parent)
 INSIDE = tuple(
-    f"{PACKAGE}/{part}"
-    for part in ("executor/", "handle/", "pipeline.py", "epochs.py", "resume.py", "debug.py", "plugin/")
+    f"{PACKAGE}/{part}" for part in ("executor/", "handle/", "pipeline.py", "epochs/", "resume.py", "plugin/")
 )
 COUNT = 3
 
@@ -198,7 +197,7 @@ def test_an_interrupt_before_any_line(walk, settings):
 def test_an_interrupt_before_any_line_leaves_the_journal_right(tmp_path):
     """The same with a journal: what it says at the end is that all is done, and a program that is started again gives nothing."""
 
-    files = tuple(f"{PACKAGE}/{part}" for part in ("epochs.py", "resume.py", "executor/journal.py"))
+    files = tuple(f"{PACKAGE}/{part}" for part in ("epochs/", "resume.py", "executor/journal.py"))
 
     def attempt(line):
         path = tmp_path / f"{line}.journal"

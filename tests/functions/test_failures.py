@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pipeflow import Pipeline, fn, pipeline_def, types
-from pipeflow.compile.plan import Plan
 from pipeflow.errors import TooManyFailures
 from pipeflow.executor.failures import JUDGED, Failures
+from pipeflow.plan import Plan
 
 BATCH = 8
 PLACES = ("function", "threaded function", "pure function", "py_function", "source", "operator", "reader")

@@ -9,10 +9,10 @@ import pytest
 from loop.simulation import Simulation
 
 from pipeflow import fn, pipeline_def, timing
-from pipeflow.advice import advise
 from pipeflow.errors import InvalidState, function_name
 from pipeflow.executor import clocks
 from pipeflow.executor.figures import Statistics, StepFigures
+from pipeflow.reporting.advice import advise
 
 pytestmark = pytest.mark.usefixtures("lossless")
 BATCHES = 100

@@ -5,9 +5,9 @@ import pytest
 from loop.simulation import Simulation
 
 from pipeflow import fn, pipeline_def, system, types
-from pipeflow.advice import predicted
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures
 from pipeflow.executor.model import KEPT_SECONDS, Changes, Model
+from pipeflow.reporting.advice import predicted
 
 BATCHES, SIZE = 100, 12
 WAYS = ("threads", "processes", "jit")

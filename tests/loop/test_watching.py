@@ -13,9 +13,9 @@ import pytest
 from helpers import LONG
 
 from pipeflow import fn, pipeline_def
+from pipeflow.executor.trace import Span, Trace
 from pipeflow.watching import environment, perfetto
 from pipeflow.watching.metrics import Numbered
-from pipeflow.watching.trace import Span, Trace
 
 
 def fussy(number):
@@ -71,7 +71,7 @@ def test_slices_of_a_row_follow_each_other(traced):
 
 
 def test_a_trace_that_is_full_says_so(monkeypatch):
-    monkeypatch.setattr("pipeflow.watching.trace.MOST", 3)
+    monkeypatch.setattr("pipeflow.executor.trace.MOST", 3)
     monkeypatch.setattr("pipeflow.watching.perfetto.MOST", 3)
     trace, running = Trace(), pipe()
     running.build()

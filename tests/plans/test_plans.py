@@ -12,8 +12,8 @@ from plans import definitions
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.compile import compiler, spec
-from pipeflow.compile.plan import External
 from pipeflow.declare import Spec
+from pipeflow.plan import External
 
 
 def plan_of(definition):

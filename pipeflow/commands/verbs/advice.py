@@ -2,9 +2,9 @@
 
 import argparse
 
-from pipeflow.advice import advise
 from pipeflow.commands import measuring, target
 from pipeflow.commands.result import Line, Result
+from pipeflow.reporting.advice import advise
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

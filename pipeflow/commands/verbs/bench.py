@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pipeflow.advice import Advice, advise
 from pipeflow.commands import measuring, target
 from pipeflow.commands.result import Line, Refused, Result
 from pipeflow.commands.screen import bar, shortened
 from pipeflow.errors import count_of
 from pipeflow.progress import Progress
+from pipeflow.reporting.advice import Advice, advise
 from pipeflow.reporting.report import Report, facts_of, rates, verdict
 from pipeflow.reporting.run import Run, load
 from pipeflow.reporting.units import seconds, size

@@ -5,7 +5,7 @@ import contextlib
 import io
 from pathlib import Path
 
-from pipeflow import porting
+from pipeflow.commands import porting
 from pipeflow.commands.result import Line, Refused, Result
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pipeflow.commands import target
 from pipeflow.commands.result import Line, Refused, Result
+from pipeflow.executor.trace import Trace
 from pipeflow.progress import Progress
 from pipeflow.reporting.run import next_batch, refuse_fed
 from pipeflow.reporting.units import seconds, size
 from pipeflow.watching.perfetto import write
-from pipeflow.watching.trace import Trace
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Landing
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.surroundings import Surroundings
+from pipeflow.plan import Plan
 
 
 class ArrivalStage(BoundStep, StageRunner):

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.compile.plan import Plan
 from pipeflow.declare import Args
 from pipeflow.device.calls import View, given_value
 from pipeflow.device.memory import aligned
@@ -17,6 +16,7 @@ from pipeflow.executor.device.stage import DeviceStage
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StandIn
 from pipeflow.executor.surroundings import Surroundings
+from pipeflow.plan import Plan
 
 
 class FunctionStage(DeviceStage, BoundStep):

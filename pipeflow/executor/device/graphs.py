@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
-from pipeflow.compile.plan import Step
 from pipeflow.declare import OpDef
 from pipeflow.device.runtime import Runtime
+from pipeflow.plan import Step
 
 MOST_SEEN = 64  # the most different batches that may come before one comes again
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from pipeflow.compile.plan import Plan, Step, is_in_inputs
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
 from pipeflow.errors import add_notes
@@ -12,6 +11,7 @@ from pipeflow.executor.device.segment_steps import CopyStep, OperatorStep, Segme
 from pipeflow.executor.device.stage import DeviceStage
 from pipeflow.executor.device.work import SegmentMemory, Work
 from pipeflow.executor.surroundings import Surroundings
+from pipeflow.plan import Plan, Step, is_in_inputs
 
 TABLES = 4096  # bytes of descriptors and tables for a sample and step, at the beginning
 

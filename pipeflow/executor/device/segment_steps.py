@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.compile.plan import Plan, Step, is_in_inputs
 from pipeflow.declare import NoTable
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.device.chains import ChainPlanner
@@ -18,6 +17,7 @@ from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.device.work import CallMemory, Work
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.executor.runners.merge import MergeStep
+from pipeflow.plan import Plan, Step, is_in_inputs
 from pipeflow.tensors import DeviceSample
 
 log = logging.getLogger("pipeflow")

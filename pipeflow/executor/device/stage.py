@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import OpDef
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
@@ -13,6 +12,7 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device, Landing
 from pipeflow.executor.runners.base import StageRunner, StandIn, traits_of
 from pipeflow.executor.surroundings import Surroundings
+from pipeflow.plan import Plan, Stage, Step
 
 
 class DeviceStage(StageRunner):

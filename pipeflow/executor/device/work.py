@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.compile.plan import Step
 from pipeflow.device.calls import View, array_address
 from pipeflow.device.memory import DeviceArena, PinnedBlock, aligned, offsets
 from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceArray, DeviceLease, wait_for, wait_for_default_streams
@@ -14,6 +13,7 @@ from pipeflow.device.tables import ArrayColumn
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
 from pipeflow.executor.device.graphs import Queued
+from pipeflow.plan import Step
 from pipeflow.tensors import DeviceSample
 
 PART = 4 << 20  # bytes for one thread: to copy them takes a third of a millisecond, to start a thread a tenth

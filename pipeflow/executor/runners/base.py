@@ -7,13 +7,13 @@ import numpy as np
 
 from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import BatchCall, OpDef, Traits
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.clocks import Clock, GilProbe
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.watch import RunningCall
+from pipeflow.plan import Plan, Step
 from pipeflow.tensors import slab_size
 
 StandIn = Callable[[BatchRun, Step, int], "tuple[np.ndarray, ...] | None"]

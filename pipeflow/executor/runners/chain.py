@@ -14,7 +14,6 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.compile.plan import Plan
 from pipeflow.declare import NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
@@ -23,6 +22,7 @@ from pipeflow.executor.runners.kept import read_outside
 from pipeflow.executor.runners.program import Program, held_by
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
+from pipeflow.plan import Plan
 
 PROGRAMS = 8  # of a chain, for files of different kinds; samples of more kinds are computed one by one
 FAILURES = 64  # the most samples for which a chain tries to make a program and cannot

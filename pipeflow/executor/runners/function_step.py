@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 from pipeflow import declare
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.kernels.at_work import at_work
+from pipeflow.plan import Plan, Step
 from pipeflow.tensors import lent
 
 

@@ -9,11 +9,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pipeflow.compile.plan import External, Plan, Step
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.runners.source import SourceStep
+from pipeflow.plan import External, Plan, Step
 from pipeflow.progress import Progress
 from pipeflow.saving.kept import Kept, contents, made_of, memory_home
 from pipeflow.version import VERSION

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.plan import Plan, Step
 
 
 class MergeStep(SampleStep):

@@ -3,11 +3,11 @@
 import numpy as np
 
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Lap
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.surroundings import Surroundings
+from pipeflow.plan import Plan
 
 
 class SourceStage(StageRunner):

@@ -13,7 +13,6 @@ from typing import Any
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan, Step, takes_out
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
@@ -25,6 +24,7 @@ from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
+from pipeflow.plan import Plan, Step, takes_out
 
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 

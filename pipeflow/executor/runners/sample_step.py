@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.compile.plan import Plan, Step, has_kernels
 from pipeflow.declare import Bound, Source
 from pipeflow.errors import widened
 from pipeflow.executor.batch import BatchRun, check_outputs, put
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.kernels import cpu as kernels
+from pipeflow.plan import Plan, Step, has_kernels
 from pipeflow.tensors import lent
 
 LARGE_BATCH = 4 << 20  # outputs of so many bytes, with those of the batches in flight, do not fit into the caches

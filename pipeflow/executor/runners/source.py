@@ -7,12 +7,12 @@ import numpy as np
 
 from pipeflow import declare
 from pipeflow.backends.cpu import HeapPool
-from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import Source
 from pipeflow.errors import add_notes, widened
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.keeper import Keeper, readable
 from pipeflow.executor.runners.base import BoundStep
+from pipeflow.plan import Plan, Step
 from pipeflow.tensors import Collector, DeviceSample
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from pipeflow.compile.plan import Plan
 from pipeflow.executor import workers
 from pipeflow.executor.device.arrival import ArrivalStage
 from pipeflow.executor.device.functions import FunctionStage
@@ -12,6 +11,7 @@ from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.executor.runners.whole import WholeStep
 from pipeflow.executor.surroundings import Surroundings
+from pipeflow.plan import Plan
 
 
 def _processes(plan: Plan, number: int, surroundings: Surroundings) -> StageRunner:

@@ -8,13 +8,13 @@ import numpy as np
 
 from pipeflow import declare, timing
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan
 from pipeflow.declare import BatchCall
 from pipeflow.executor.batch import BatchRun, check_outputs, put, value_at
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StageRunner, StandIn
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
+from pipeflow.plan import Plan
 from pipeflow.tensors import lent
 
 

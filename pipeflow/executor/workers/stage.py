@@ -12,7 +12,6 @@ import numpy as np
 
 from pipeflow import system
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan
 from pipeflow.declare import Args
 from pipeflow.errors import Failed, add_notes
 from pipeflow.executor.batch import BatchRun
@@ -23,6 +22,7 @@ from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.workers.dispatcher import ExpectedResults, Kind
 from pipeflow.executor.workers.pool import Column, Ticket, WorkerPool
 from pipeflow.executor.workers.segments import OWN_BELOW
+from pipeflow.plan import Plan
 
 
 class Sent(NamedTuple):

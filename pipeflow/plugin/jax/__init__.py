@@ -16,10 +16,9 @@ import numpy as np
 
 from pipeflow import declare
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
-from pipeflow.epochs import LastBatchPolicy
+from pipeflow.epochs import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
 from pipeflow.operators import tensor_functions
 from pipeflow.pipeline import Pipeline, pipeline_def
-from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 
 # ----------------------------------------------------------------------------------------------------
 # Iterators

@@ -11,10 +11,9 @@ import torch
 from pipeflow import declare
 from pipeflow.device.runtime import LEGACY
 from pipeflow.device.tensors import TensorListGPU
-from pipeflow.epochs import LastBatchPolicy
+from pipeflow.epochs import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
 from pipeflow.errors import WrongIterator, nearest
 from pipeflow.operators import tensor_functions
-from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 from pipeflow.plugin.pytorch import torch_utils
 from pipeflow.plugin.pytorch.loading import TorchLoading
 from pipeflow.plugin.pytorch.torch_utils import as_tensor, feed_ndarray, to_array, to_tensor

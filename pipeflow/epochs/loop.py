@@ -1,4 +1,4 @@
-"""Loops over one or several pipelines: the end of an epoch, its last batch, and the time that the loop waited.
+"""Loops over one or several pipelines: the end of an epoch, and its last batch.
 
 ``Pipeline.epoch()`` and every adapter in ``plugin/`` use this code; a checkpoint holds its state.
 
@@ -9,21 +9,18 @@ ends it.
 
 import math
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, unique
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import timing
 from pipeflow.device.tensors import TensorListGPU
-from pipeflow.errors import InvalidState, WrongIterator, count_of, optional
+from pipeflow.errors import InvalidState, WrongIterator, count_of
 from pipeflow.executor.batch import Handing, Held
-from pipeflow.executor.figures import ExposedWait
 from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU, traced
 
@@ -91,7 +88,7 @@ class Loop:
         self._at = Held(Progress())
         self._leaving: list[Callable[[], None]] = []  # calls that take the pipelines to the next epoch, kept until done
         self._skipped: Handing | None = None  # a batch that was skipped at the end of this epoch
-        self.walker: weakref.ref[Epoch] | None = None  # the present pass over this loop
+        self.walker: weakref.ref[Any] | None = None  # the present pass over this loop
         self._take_up()
         self.journal = RunJournal(journal) if isinstance(journal, (str, os.PathLike)) else journal
         self._out: Handing | None = None  # of the batch that the user's loop has and that is not recorded as done
@@ -455,144 +452,3 @@ def part(batch: Any, rows: int) -> Any:
         return batch.first(rows)
     dense = batch.is_dense_tensor() and not traced(batch.at(0))  # a part of a traced array has no history
     return TensorListCPU(batch.as_array()[:rows] if dense else batch.samples()[:rows], batch.layout())
-
-
-class Waits(NamedTuple):
-    """How long a loop has waited for its batches; the first one is not counted."""
-
-    batch: int  # the last one
-    begun: float  # when the first batch was there
-    last: float  # when the last one was
-    waited: float
-    steps: int
-
-
-class Epoch:
-    """One pass over a pipeline, for ``for batch in pipe.epoch()``. It begins with its first batch."""
-
-    _state: Literal["new", "running", "done"] = "done"  # if __init__ was interrupted
-    _meter: Any = None
-    _asked = 0.0  # when the present call began
-    _waits: "Waits | None" = None
-
-    def __init__(self, loop: Loop, meter: Any = None) -> None:
-        self._loop = loop
-        self._meter = meter
-        self._state = "new"
-
-    def __iter__(self) -> "Epoch":
-        return self
-
-    def __next__(self) -> tuple[TensorListCPU, ...]:
-        if self._state == "done":
-            raise StopIteration
-        if self._state == "new":
-            walker = self._loop.walker and self._loop.walker()
-            if walker is not None and walker is not self:
-                raise InvalidState(ONE_AT_A_TIME)
-            self._loop.start()
-            self._loop.walker = weakref.ref(self)
-            self._state = "running"
-        self._asked = timing.wall()
-        try:
-            return self._loop.next(self._outputs)  # with nothing after it: an interrupt there would lose the batch
-        except StopIteration:
-            self.close()
-            raise
-
-    @property
-    def exposed_wait(self) -> ExposedWait:
-        """The time that the loop has waited for batches since the first one, and its share of a step. Print it."""
-        found = self._waits
-        return (
-            ExposedWait(0, 0.0, 0.0)
-            if found is None
-            else ExposedWait(found.steps, found.last - found.begun, found.waited)
-        )
-
-    def _note_wait(self, batch: int) -> None:
-        """Counts the wait for a batch; the calls for it that were interrupted belong to the same step."""
-        now, before = timing.wall(), self._waits
-        if before is None:
-            self._waits = Waits(batch, now, now, 0.0, 0)
-        else:
-            steps = before.steps + (batch != before.batch)
-            self._waits = Waits(batch, before.begun, now, before.waited + now - self._asked, steps)
-
-    def _outputs(self, delivered: Sequence[Any], rows: Sequence[int]) -> tuple[TensorListCPU, ...]:
-        del rows  # the policies of this loop keep batches whole
-        self._note_wait(delivered[0].index)
-        if self._meter is not None:
-            self._meter(delivered[0])
-        return delivered[0].outputs
-
-    def __len__(self) -> int:
-        return self._loop.length()
-
-    @property
-    def again(self) -> bool:
-        """With a journal: True if the last batch had been delivered, but was not done, before the program was started
-        again.
-        """
-        return self._loop.again
-
-    def close(self) -> None:
-        """Ends the pass; the next one begins a new epoch."""
-        if self._state == "running":
-            self._loop.walker = None
-            self._loop.release()
-        if self._state != "done":
-            self._state = "done"
-            if self._meter is not None:
-                self._meter.close()
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class Meter:
-    """A progress bar: throughput, the time the loop waited for batches, and the slowest operator."""
-
-    def __init__(self, loop: Loop) -> None:
-        try:
-            bar = optional("tqdm.auto:tqdm", "a progress bar (progress=True)", "tqdm")
-        except ModuleNotFoundError as error:
-            warnings.warn(str(error), stacklevel=4)
-            bar = None
-        self._pipeline = loop.pipelines[0]
-        self._executor = self._pipeline._built()
-        self._measures = not self._pipeline._measuring  # else another caller is already measuring
-        if self._measures:
-            self._executor.measure(True)
-        self._samples = 0
-        self._waited = self._pipeline._waited
-        self._started = timing.wall()
-        self._bar = bar and bar(total=self._known(loop), initial=loop.at.step if not loop.at.over else 0, unit="batch")
-
-    @staticmethod
-    def _known(loop: Loop) -> int | None:
-        try:
-            return loop.length()
-        except TypeError:
-            return None
-
-    def __call__(self, delivered: Any) -> None:
-        self._samples += delivered.size
-        if self._bar:
-            self._bar.set_postfix_str(self.report(), refresh=False)
-            self._bar.update(1)
-
-    def report(self) -> str:
-        """``1234 samples/s, waited 12%, slowest: decoders.image``"""
-        passed = max(timing.wall() - self._started, 1e-9)
-        waited = (self._pipeline._waited - self._waited) / passed
-        slowest = self._executor.slowest()
-        end = f", slowest: {slowest}" if slowest else ""
-        return f"{self._samples / passed:.0f} samples/s, waited {100 * waited:.0f}%{end}"
-
-    def close(self) -> None:
-        """Ends the bar and the timing."""
-        if self._measures:
-            self._executor.measure(False)
-        if self._bar:
-            self._bar.close()

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pipeflow
+from pipeflow import fn, math, ops, types
 from pipeflow.dali_names import DIFFERENT, absent, entry
 from pipeflow.declare import NO_EFFECT, OpDef, check_names
 from pipeflow.errors import UnknownArgument, nearest
 
 DALI = "nvidia.dali"
-PACKAGE = Path(pipeflow.__file__).parent
+PACKAGE = Path(__file__).parents[1]
+# Modules that are filled by code. The names of all others are read from their text, so that none has to be imported.
+FILLED = {"fn": fn, "math": math, "ops": ops, "types": types}
 
 
 @dataclass
@@ -153,33 +155,41 @@ def changed(text: str, uses: Uses) -> str:
 
 
 def is_here(name: str) -> bool:
-    """True if pipeflow has a name; modules that need another library are read, not imported."""
-    place: Any = pipeflow
+    """True if pipeflow has a name."""
     parts = name.split(".")
-    for part in parts:
-        if not hasattr(place, part):
-            return _in_source(parts)
-        place = getattr(place, part)
-    return True
+    return _filled(parts) is not None or _in_source(parts)
+
+
+def _filled(parts: list[str]) -> Any:
+    """What a name stands for in a module that is filled by code; None if it is in another module, or absent."""
+    place: Any = FILLED.get(parts[0])
+    for part in parts[1:]:
+        place = getattr(place, part, None)
+    return place
 
 
 def _in_source(parts: list[str]) -> bool:
+    file, rest = _file_of(parts)
+    made = _made_in(file)
+    return not rest or ".".join(rest) in made or rest[0] in made - {*FILLED}
+
+
+def _file_of(parts: list[str]) -> tuple[Path, list[str]]:
+    """The file of the module that a name begins with, and the rest of the name."""
     path = PACKAGE
     for number, part in enumerate(parts):
         if (path / part).is_dir():
             path = path / part
         elif (path / f"{part}.py").exists():
-            return _defines(path / f"{part}.py", parts[number + 1 :])
+            return path / f"{part}.py", parts[number + 1 :]
         else:
-            return _defines(path / "__init__.py", parts[number:])
-    return True
+            return path / "__init__.py", parts[number:]
+    return path / "__init__.py", []
 
 
-def _defines(file: Path, rest: list[str]) -> bool:
-    """True if the text of a module defines a name."""
-    tree = ast.parse(file.read_text())
-    made = {name for node in tree.body for name in _made(node)}
-    return not rest or ".".join(rest) in made or rest[0] in made - {"fn", "ops"}
+def _made_in(file: Path) -> set[str]:
+    """The names that the text of a module defines."""
+    return {name for node in ast.parse(file.read_text(encoding="utf-8")).body for name in _made(node)}
 
 
 def _made(node: ast.stmt) -> Iterator[str]:
@@ -193,9 +203,7 @@ def _made(node: ast.stmt) -> Iterator[str]:
 
 def operator_of(name: str) -> OpDef | None:
     """The operator that a name of ``fn`` or ``ops`` calls."""
-    place: Any = pipeflow
-    for part in name.split("."):
-        place = getattr(place, part, None)
+    place = _filled(name.split("."))
     op = getattr(place, "op", place)
     return op if isinstance(op, OpDef) else None
 
@@ -259,11 +267,14 @@ def report(uses: Uses) -> PortReport:
 
 
 def _near(name: str) -> str:
-    place, _, leaf = name.rpartition(".")
-    home: Any = pipeflow
-    for part in place.split(".") if place else ():
-        home = getattr(home, part, None)
-    return nearest(leaf, [other for other in vars(home) if not other.startswith("_")]) if home is not None else ""
+    *place, leaf = name.split(".")
+    home = _filled(place) if place else None
+    if home is not None:
+        known = set(vars(home))
+    else:
+        file, rest = _file_of(place)
+        known = set() if rest else _made_in(file)
+    return nearest(leaf, [other for other in sorted(known) if not other.startswith("_")])
 
 
 def _unknown(op: OpDef, argument: str) -> str:
@@ -298,14 +309,14 @@ def port(file: str, write: bool) -> int:
     text = "\n".join(map(_without_magics, cells)) if notebook is not None else cells[0]
     uses = uses_of(text, file)
     found = report(uses)
-    print(f"{file}: {found}")  # noqa: T201
+    print(f"{file}: {found}")
     if write and uses.places:
         if notebook is None:
             path.write_text(changed(cells[0], uses), encoding="utf-8")
         else:
             _write_cells(notebook, changed("\n".join(cells), uses))
             path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        print(f"\nchanged the imports of {file}")  # noqa: T201
+        print(f"\nchanged the imports of {file}")
     return 1 if found.absent else 0
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile import gradients
 from pipeflow.compile.computed import step_of
-from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered, Settings
@@ -25,6 +24,7 @@ from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.operators import structure
+from pipeflow.plan import External, Plan, Slot, Stage, Step
 from pipeflow.record.graph import GraphNode
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
 from pipeflow.seeds import node_key
