@@ -79,7 +79,7 @@ class Event:
             self._context.events.append(self.ptr)
 
 
-class Graph:
+class CapturedGraph:
     """Captured work that can be queued many times. The captured form is not kept."""
 
     __slots__ = ("_context", "ptr")

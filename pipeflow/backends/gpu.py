@@ -19,7 +19,7 @@ import numpy as np
 
 from pipeflow import backends
 from pipeflow.backends import cuda_programs
-from pipeflow.backends.cuda_objects import Context, CudaMemory, Event, Graph, PinnedMemory
+from pipeflow.backends.cuda_objects import CapturedGraph, Context, CudaMemory, Event, PinnedMemory
 from pipeflow.device.runtime import LEGACY, Runtime
 from pipeflow.errors import InvalidState, NoGpu, add_notes
 
@@ -391,7 +391,7 @@ class CupyRuntime:
             function(cupy, *arrays)
 
     @_explained
-    def capture(self, calls: Sequence[Callable[[Any], None]]) -> Graph:
+    def capture(self, calls: Sequence[Callable[[Any], None]]) -> CapturedGraph:
         """A graph. It is captured on a stream without other work, so the work of other threads is not captured."""
         runtime, stream = cupy.cuda.runtime, self._recording
         with self._capturing:
@@ -403,10 +403,10 @@ class CupyRuntime:
                 with contextlib.suppress(runtime.CUDARuntimeError):  # the first error is the one to report
                     runtime.graphDestroy(runtime.streamEndCapture(stream.ptr))
                 raise
-            return Graph(self.context, runtime.streamEndCapture(stream.ptr))
+            return CapturedGraph(self.context, runtime.streamEndCapture(stream.ptr))
 
     @_explained
-    def replay(self, stream: Any, graph: Graph) -> None:
+    def replay(self, stream: Any, graph: CapturedGraph) -> None:
         """Queues a graph."""
         cupy.cuda.runtime.graphLaunch(graph.ptr, stream.ptr)
 

@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 @dataclass
-class Target:
+class NamedPipeline:
     """A pipeline and its name; ``make`` gives it again from its beginning, with other settings."""
 
     name: str
@@ -59,14 +59,14 @@ def positive(text: str) -> int:
     return number
 
 
-def target_of(given: argparse.Namespace) -> Target:
+def target_of(given: argparse.Namespace) -> NamedPipeline:
     """The target that was named, with the settings that were given."""
     pipeline = find(given.target, given.trust)
     changes = {"batch_size": given.batch_size, "num_threads": given.threads}
     changes = {name: value for name, value in changes.items() if value is not None}
     if pipeline.batch_size is None and "batch_size" not in changes:
         changes["batch_size"] = BATCH_SIZE
-    return Target(given.target, pipeline.again(**changes))
+    return NamedPipeline(given.target, pipeline.again(**changes))
 
 
 def find(text: str, trust: bool = False) -> Pipeline:

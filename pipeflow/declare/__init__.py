@@ -33,8 +33,8 @@ from pipeflow.declare.frameworks import FRAMEWORK_MODULES as FRAMEWORK_MODULES
 from pipeflow.declare.frameworks import Framework as Framework
 from pipeflow.declare.frameworks import framework as framework
 from pipeflow.declare.frameworks import frameworks as frameworks
+from pipeflow.declare.kernel_calls import KernelArray as KernelArray
 from pipeflow.declare.kernel_calls import KernelCalls as KernelCalls
-from pipeflow.declare.kernel_calls import Memory as Memory
 from pipeflow.declare.kernel_calls import NotReady as NotReady
 from pipeflow.declare.kernel_calls import Number as Number
 from pipeflow.declare.kernel_calls import OfThread as OfThread

@@ -2,8 +2,8 @@
 
 ``@spectrogram.calls`` declares ``(calls) -> None``. The function takes the memory of the outputs and adds the calls of kernels,
 as the body makes them. It runs only once for many samples: extents and other numbers of a sample are ``Number`` objects, and a
-``Trace`` records the arithmetic on them. Compiled code repeats it for other samples. A Number that decides an ``if``, or that is
-used as a Python integer, is *fixed*: the record is only for samples with the same value.
+``WorkRecord`` records the arithmetic on them. Compiled code repeats it for other samples. A Number that decides an ``if``, or
+that is used as a Python integer, is *fixed*: the record is only for samples with the same value.
 
 A trace describes samples without errors. If a sample has an error, or is a rare case, the function raises NoTable, or requires a
 condition that is False for that sample. Then the body computes the sample. So errors are reported only by the body, and the
@@ -33,7 +33,7 @@ class OfThread:
     find: Callable[[], np.ndarray]  # for the calling thread
 
 
-class Trace(Protocol):
+class WorkRecord(Protocol):
     """The record of the work on samples."""
 
     def computed(self, operation: str, one: Any, other: Any, value: int | None) -> "Number":
@@ -76,7 +76,7 @@ class Number:
     __slots__ = ("register", "trace", "value")
     __hash__ = None  # type: ignore[assignment]  # equal is a condition, not a fact
 
-    def __init__(self, trace: Trace, register: int, value: int | None) -> None:
+    def __init__(self, trace: WorkRecord, register: int, value: int | None) -> None:
         self.trace = trace
         self.register = register
         self.value = value
@@ -156,7 +156,7 @@ def largest(one: Any, other: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Memory:
+class KernelArray:
     """A C-contiguous array of the sample, or a window (top, left, height and width of the whole) of an image."""
 
     address: Any
@@ -169,12 +169,12 @@ class Memory:
         """The number of elements."""
         return prod(self.extents)
 
-    def reshaped(self, *extents: Any) -> "Memory":
+    def reshaped(self, *extents: Any) -> "KernelArray":
         """The same memory with other extents."""
-        return Memory(self.address, extents, self.dtype)
+        return KernelArray(self.address, extents, self.dtype)
 
     @property
-    def flat(self) -> "Memory":
+    def flat(self) -> "KernelArray":
         """The same memory with one axis."""
         return self if len(self.extents) == 1 else self.reshaped(self.size)
 
@@ -184,15 +184,15 @@ class KernelCalls:
 
     def __init__(
         self,
-        trace: Trace,
-        place: Callable[[int, tuple[Any, ...], np.dtype], Memory],
+        trace: WorkRecord,
+        place: Callable[[int, tuple[Any, ...], np.dtype], KernelArray],
         args: Args,
         key: Number | None = None,
         part: Callable[[Any, Any], Sequence[Any]] | None = None,
     ) -> None:
         self._trace = trace
         self._place = place
-        self.inputs: Sequence[Memory] = ()
+        self.inputs: Sequence[KernelArray] = ()
         self.layouts: Sequence[str] = ()
         self.args = args  # constants, and a Number or a Real for each argument that is named as ``varying``
         # The window (top, left, height, width) of an image that the next step reads, as a function of its extents; None if
@@ -200,11 +200,11 @@ class KernelCalls:
         self.part = part
         self.plan: Any = None  # data that one hook of an operator keeps for another
         self._key = key
-        self.outputs: dict[int, Memory] = {}
+        self.outputs: dict[int, KernelArray] = {}
         self.constants: dict[int, np.ndarray] = {}
 
     @property
-    def input(self) -> Memory:
+    def input(self) -> KernelArray:
         """The first input."""
         return self.inputs[0]
 
@@ -234,7 +234,7 @@ class KernelCalls:
 
     def output(
         self, extents: tuple[Any, ...], dtype: np.dtype, number: int = 0, window_of: tuple[Any, ...] | None = None
-    ) -> Memory:
+    ) -> KernelArray:
         """The memory of an output, or of the ``part`` of it."""
         memory = self.outputs[number] = replace(self._place(number, extents, dtype), window_of=window_of)
         return memory
@@ -243,9 +243,9 @@ class KernelCalls:
         """Gives an output that is the same for all samples of this record."""
         self.constants[number] = value
 
-    def scratch(self, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
+    def scratch(self, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
         """Memory for data that one call writes and a later call reads."""
-        return Memory(self._trace.memory(prod(extents) * dtype.itemsize), extents, dtype)
+        return KernelArray(self._trace.memory(prod(extents) * dtype.itemsize), extents, dtype)
 
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
         """Adds a call of a compiled kernel with Memory, Numbers, OfThread and constants; returns its results."""

@@ -25,7 +25,7 @@ from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU, traced
 
 
-class Progress(NamedTuple):
+class Reached(NamedTuple):
     """How far a loop has come."""
 
     epoch: int = 0  # how many epochs have been finished
@@ -85,7 +85,7 @@ class Loop:
         self.batch_size = sizes.pop()
         self.reader = self._find_reader(reader_name, any_reader)
         self.ending: Any = _ENDINGS[policy] if self.reader else "fill"
-        self._at = Held(Progress())
+        self._at = Held(Reached())
         self._leaving: list[Callable[[], None]] = []  # calls that take the pipelines to the next epoch, kept until done
         self._skipped: Handing | None = None  # a batch that was skipped at the end of this epoch
         self.walker: weakref.ref[Any] | None = None  # the present pass over this loop
@@ -121,7 +121,7 @@ class Loop:
         return bool(self.at.step or self.at.over or self._past.over)
 
     @property
-    def at(self) -> Progress:
+    def at(self) -> Reached:
         """How far the loop has come; the last batch that the caller got is counted."""
         return self._at.get()
 
@@ -202,7 +202,7 @@ class Loop:
         wanted = self.size - carry
         return wanted // each if self.policy is LastBatchPolicy.DROP else -(-wanted // each)
 
-    def _next_carry(self, at: Progress) -> int:
+    def _next_carry(self, at: Reached) -> int:
         """The number of samples of the next epoch with which the last batch of this one was filled."""
         given = at.step * self.batch_size * len(self.pipelines) + at.carry
         fills = self.policy is LastBatchPolicy.FILL and not self.padded and at.ended
@@ -233,7 +233,7 @@ class Loop:
             raise handing.given() or error
         return handing.given() or result
 
-    def _ask(self) -> tuple[Handing, list[Any], Progress, BaseException | None]:
+    def _ask(self) -> tuple[Handing, list[Any], Reached, BaseException | None]:
         """The deliveries of the pipelines, the progress of the loop after them, and the first error."""
         self._go_on()
         if self._past.passes:
@@ -327,7 +327,7 @@ class Loop:
             self._leaving = [self._way_out(pipeline._built(), at) for pipeline in self.pipelines]
         self._go_on()
 
-    def _way_out(self, executor: Any, at: Progress) -> Callable[[], None]:
+    def _way_out(self, executor: Any, at: Reached) -> Callable[[], None]:
         """A call that takes a pipeline to its next epoch; more calls have the same result."""
         state = executor.state()
         if executor.course.ended or (self.reader is None and self.size < 0):
@@ -345,11 +345,11 @@ class Loop:
             leave()
             pipeline._consumed = False
         if at.step or at.over:  # else the place of the loop is already set
-            self._set(Progress(at.epoch + 1, carry=self._next_carry(at) if self.size > 0 else at.carry))
+            self._set(Reached(at.epoch + 1, carry=self._next_carry(at) if self.size > 0 else at.carry))
         self._skipped = None
         self._leaving = []
 
-    def _skip_rest(self, at: Progress) -> None:
+    def _skip_rest(self, at: Reached) -> None:
         """With ``size`` and DROP, skips the remaining samples of an epoch: they do not belong to the next one."""
         rest = self.size % (self.batch_size * len(self.pipelines))
         if self.policy is not LastBatchPolicy.DROP or not at.ended or not rest:
@@ -363,7 +363,7 @@ class Loop:
                     pipeline._deliver(self._skipped)
             self._skipped.given()
 
-    def _rows(self, delivered: Sequence[Any], at: Progress) -> list[int]:
+    def _rows(self, delivered: Sequence[Any], at: Reached) -> list[int]:
         """How many samples of each pipeline's batch belong to the epoch."""
         counts = [item.size for item in delivered]
         if self.size > 0 and self.policy is LastBatchPolicy.PARTIAL:
@@ -379,7 +379,7 @@ class Loop:
 
     # The place of the loop, for checkpoints: every pipeline has a copy of it.
 
-    def _set(self, at: Progress) -> None:
+    def _set(self, at: Reached) -> None:
         self._at.set(at)
         for pipeline in self.pipelines:
             pipeline._place.set(at._asdict())
@@ -397,7 +397,7 @@ class Loop:
             )
         self._leaving, self._skipped = [], None
         if places[0]:
-            self._at.set(Progress(**{name: places[0][name] for name in Progress._fields}))
+            self._at.set(Reached(**{name: places[0][name] for name in Reached._fields}))
 
 
 def _checked_size(size: int, reader_name: str | None, padded: bool, pipelines: int) -> int:

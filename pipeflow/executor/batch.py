@@ -16,7 +16,7 @@ from pipeflow.tensors import TensorListCPU
 T = TypeVar("T")
 
 
-class Mark(NamedTuple):
+class BatchMark(NamedTuple):
     """The place of a batch in a run: epoch, number in the epoch, and position of its first sample."""
 
     epoch: int

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Ending, Request
-from pipeflow.executor.batch import BatchRun, Mark
+from pipeflow.executor.batch import BatchMark, BatchRun
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.source import SourceStep
 
@@ -24,7 +24,7 @@ class Course:
         self.checkpointing = checkpointing  # after every batch, objects of the user return their state
         self.sources: list[SourceStep] = []
         self.keepers: list[Keeper] = []
-        self.at = Mark(0, 0, 0)
+        self.at = BatchMark(0, 0, 0)
         self.ending: Ending = "fill"  # how readers end their epochs
         self.ended = False  # a source has ended the epoch with StopIteration
         self.failures: Callable[[], list[int]] = lambda: [0, 0]  # the counts of failures, for the state
@@ -130,7 +130,7 @@ class Course:
         for keeper in self.keepers:
             keeper.restore(state["states"])
         self.ended = False
-        self.at = Mark(state["epoch"] + 1, 0, 0)
+        self.at = BatchMark(state["epoch"] + 1, 0, 0)
         self.mark()
 
     def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
@@ -140,7 +140,7 @@ class Course:
         for keeper in self.keepers:
             keeper.restore(state["states"])
         self.ended = False
-        self.at = Mark(state["epoch"], state["iteration"], state["position"])
+        self.at = BatchMark(state["epoch"], state["iteration"], state["position"])
         self.ending = self.ending if ending is None else ending
         self._after = {**state, "states": dict(state["states"])}
 
@@ -159,5 +159,5 @@ class Course:
         for item in self.sources:
             item.source.seek(step, epoch, self.batch_size, item.step.key or 0)
         self.ended = False
-        self.at = Mark(0 if self.readers else epoch, step, step * self.batch_size)
+        self.at = BatchMark(0 if self.readers else epoch, step, step * self.batch_size)
         self.mark()

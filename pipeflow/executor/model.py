@@ -47,7 +47,7 @@ PYTHON_SECONDS = 6e-6  # for each sample and step of an operator, with the inter
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
 
 
-class Course:
+class Workload:
     """The work of a part from the first to the last sample of each measured batch, which are repeated in turn."""
 
     def __init__(self, batches: Sequence[Sequence[tuple[float, float, float]]]) -> None:
@@ -59,7 +59,7 @@ class Course:
                 [[0.0, *accumulate(chunk[i] / (samples, 1, 1)[i] for chunk in chunks)] for i in range(3)]
             )
         self.seconds, self.busy = (
-            sum(course[i][-1] for course in self._batches) / max(1, len(self._batches)) for i in (1, 2)
+            sum(workload[i][-1] for workload in self._batches) / max(1, len(self._batches)) for i in (1, 2)
         )
 
     def __len__(self) -> int:
@@ -74,15 +74,15 @@ class Course:
 
     def between(self, batch: int, begin: float, end: float) -> tuple[float, float]:
         """Seconds, and seconds on a processor, of the samples from one share of a batch to another."""
-        course = self._batches[batch % len(self._batches)]
+        workload = self._batches[batch % len(self._batches)]
         if begin <= 0 and end >= 1:
-            return course[1][-1], course[2][-1]
-        (one, busy), (other, until) = _at(course, begin), _at(course, end)
+            return workload[1][-1], workload[2][-1]
+        (one, busy), (other, until) = _at(workload, begin), _at(workload, end)
         return other - one, until - busy
 
 
-def _at(course: Sequence[Sequence[float]], place: float) -> tuple[float, float]:
-    places, seconds, busy = course
+def _at(workload: Sequence[Sequence[float]], place: float) -> tuple[float, float]:
+    places, seconds, busy = workload
     after = min(max(bisect_right(places, place), 1), len(places) - 1)
     width = places[after] - places[after - 1]
     share = (place - places[after - 1]) / width if width > 0 else 1.0
@@ -97,7 +97,7 @@ class Part:
     """A stage as it is simulated."""
 
     role: str
-    course: Course
+    workload: Workload
     busy: float = 1.0  # factor of its processor time
     waits: float = 1.0  # factor of its time without a processor: the part that other threads do not explain
     held: float = 0.0  # share of its processor time
@@ -106,7 +106,7 @@ class Part:
 
     def work(self, batch: int, begin: float = 0.0, end: float = 1.0) -> Work:
         """The work on the samples from one share of a batch to another."""
-        return self._work(*self.course.between(batch, begin, end))
+        return self._work(*self.workload.between(batch, begin, end))
 
     def _work(self, seconds: float, on_processor: float) -> Work:
         waits = max(0.0, seconds - on_processor) * self.waits
@@ -116,7 +116,7 @@ class Part:
     @property
     def mean(self) -> Work:
         """The work on a batch."""
-        return self._work(self.course.seconds, self.course.busy)
+        return self._work(self.workload.seconds, self.workload.busy)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Scene:
     """Everything that a simulation needs to know."""
 
     parts: tuple[Part, ...]
-    loop: Course  # the consumer's own time from batch to batch
+    loop: Workload  # the consumer's own time from batch to batch
     threads: int
     workers: int
     depth: int
@@ -215,12 +215,12 @@ class Simulation:
         self._scheduled = self._delivered = 0
         self._waiting = True  # the loop waits for a batch
         self._more = MORE_AHEAD if any(part.role == "processes" for part in scene.parts) else 0
-        period = max([len(scene.loop), *(len(part.course) for part in scene.parts)])
+        period = max([len(scene.loop), *(len(part.workload) for part in scene.parts)])
         self.first = 2 * scene.depth + self._more + 4
         self.last = self.first + period * max(1, round(counted / period))
         self.inside = [0.0] * len(scene.parts)
 
-    def run(self) -> Outcome:
+    def run(self) -> Simulated:
         """Simulates until enough batches are delivered."""
         begun, at_first = 0.0, list(self.inside)
         while True:
@@ -233,7 +233,7 @@ class Simulation:
                     break
             self._pass()
         count = self.last - self.first
-        return Outcome((self.now - begun) / count, [(b - a) / count for a, b in zip(at_first, self.inside)])
+        return Simulated((self.now - begun) / count, [(b - a) / count for a, b in zip(at_first, self.inside)])
 
     def _pass(self) -> None:
         """Advances the time until the next unit of work is done."""
@@ -429,15 +429,15 @@ class Model:
         tried = dict.fromkeys(range(len(parts)), 0.0)  # the share that was added last, 0 once a part is settled
         for _ in range(FITTING):
             for number, (part, inside) in enumerate(zip(parts, simulated.inside)):
-                waits, missing = part.course.seconds - part.course.busy, part.course.seconds - inside
-                settled = part.role == "processes" or waits <= 1e-9 or abs(missing) <= EXPLAINED * part.course.seconds
+                waits, missing = part.workload.seconds - part.workload.busy, part.workload.seconds - inside
+                settled = part.role == "processes" or waits <= 1e-9 or abs(missing) <= EXPLAINED * part.workload.seconds
                 tried[number] = 0.0 if settled else missing / waits
             if not any(tried.values()):
                 break
             before, waits_before = simulated, list(self._waits)
             added = 0.0
             for number, share in tried.items():
-                added += share * (parts[number].course.seconds - parts[number].course.busy)
+                added += share * (parts[number].workload.seconds - parts[number].workload.busy)
                 for place in places[number]:
                     self._waits[place] = min(most, max(0.0, self._waits[place] + share))
             simulated = Simulation(self._scene(Changes())).run()
@@ -448,7 +448,7 @@ class Model:
         if run.batches and simulated.pace > 0:
             self.factor = min(max(run.pace / simulated.pace, UNEXPLAINED[0]), UNEXPLAINED[1])
 
-    def _fit_interpreter(self, simulated: Outcome) -> Outcome:
+    def _fit_interpreter(self, simulated: Simulated) -> Simulated:
         """If batches came more slowly than simulated, functions probably keep the interpreter for longer than a probe saw.
 
         A probe that waits between two functions cannot distinguish them.
@@ -464,7 +464,7 @@ class Model:
             low, high = (self._keeping, high) if found.pace < run.pace else (low, self._keeping)
         return found
 
-    def _fit_contention(self, simulated: Outcome) -> Outcome:
+    def _fit_contention(self, simulated: Simulated) -> Simulated:
         """If the simulated pace is not the measured one, threads lose more or less by taking the interpreter from each other."""
         low, high = 0.0, MOST_CONTENTION
         for _ in range(FITTING):
@@ -490,12 +490,12 @@ class Model:
         measured = run.samples / max(run.batches, 1)
         size = measured if changes.batch_size is None else changes.batch_size
         own = run.per_batch(max(0.0, run.seconds - run.waited))
-        loop = Course([[(1, seconds, busy)] for seconds, busy in run.loops[-REPEATED:] or [(own, 0.0)]])
+        loop = Workload([[(1, seconds, busy)] for seconds, busy in run.loops[-REPEATED:] or [(own, 0.0)]])
         if changes.loop != 1:
             loop = loop.scaled(changes.loop)
         if size != measured:
             ratio = size / max(measured, 1e-9)
-            parts = [replace(part, course=part.course.scaled(ratio)) for part in parts]
+            parts = [replace(part, workload=part.workload.scaled(ratio)) for part in parts]
         return Scene(
             tuple(parts),
             loop,
@@ -522,14 +522,20 @@ class Model:
         """The parts with some steps in another way, and the steps of each part."""
         run, parts, places = self.run, [], []
         for stage in run.stages or _stages_of(run):
-            course = Course(stage.batches[-REPEATED:])
+            workload = Workload(stage.batches[-REPEATED:])
             for role, members in _by_role(stage.role, stage.steps, changes.ways):
-                parts.append(self._part(course, role, stage.steps, members, changes, stage.sending))
+                parts.append(self._part(workload, role, stage.steps, members, changes, stage.sending))
                 places.append(members)
         return parts, places
 
     def _part(
-        self, course: Course, role: str, steps: Sequence[int], members: Sequence[int], changes: Changes, sending: float
+        self,
+        workload: Workload,
+        role: str,
+        steps: Sequence[int],
+        members: Sequence[int],
+        changes: Changes,
+        sending: float,
     ) -> Part:
         run = self.run
         all_busy = sum(run.steps[place].busy for place in steps)
@@ -554,7 +560,7 @@ class Model:
         new = SENDING_SECONDS if role == "processes" and not sending else sending
         return Part(
             role,
-            course,
+            workload,
             busy / all_busy if all_busy > 0 else 0.0,
             waits / all_waits if all_waits > 0 else 0.0,
             min(1.0, held / busy) if busy > 0 else 0.0,

@@ -26,7 +26,16 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import spatial
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding
-from pipeflow.operators.image_calls import Head, Plan, cropping, is_image, needed, planned, ready, whole_image
+from pipeflow.operators.image_calls import (
+    Head,
+    ResizeAndWindow,
+    cropping,
+    is_image,
+    needed,
+    planned,
+    ready,
+    whole_image,
+)
 from pipeflow.operators.image_calls import normalized as normalize_calls
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
 from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_cuts, crop_extents, cut, window_of
@@ -260,7 +269,7 @@ def _ready(args: Any, resizes: bool, calls: KernelCalls) -> None:
     calls.wait_for(ready(kernels.image_programs.normalizing_kernel(resizes, planes, args.dtype)))
 
 
-def _plan(calls: KernelCalls, head: Head | None, head_args: Any, args: Any, height: Any, width: Any) -> Plan:
+def _plan(calls: KernelCalls, head: Head | None, head_args: Any, args: Any, height: Any, width: Any) -> ResizeAndWindow:
     return planned(calls, height, width, cropping(args), head, head_args)
 
 

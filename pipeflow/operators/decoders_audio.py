@@ -11,8 +11,8 @@ from pipeflow.declare import (
     Arg,
     Args,
     DType,
+    KernelArray,
     KernelCalls,
-    Memory,
     NoTable,
     Out,
     Sample,
@@ -198,7 +198,7 @@ def _(calls: KernelCalls) -> None:
     else:
         address = encoded.address + begin
         calls.require(address // stored.itemsize * stored.itemsize == address)
-        samples = Memory(address, (count,), stored)
+        samples = KernelArray(address, (count,), stored)
     out = calls.output((length,) if args.downmix else (length, channels), FLOAT)
     direct = not mono or (target == rate and channels == 1)
     sound = out.flat if direct else calls.scratch((count,), FLOAT)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import KernelCalls, Memory, Number, Real
+from pipeflow.declare import KernelArray, KernelCalls, Number, Real
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import crop_extents
 
@@ -24,7 +24,7 @@ class Resize(NamedTuple):
     filters: tuple[Any, ...]
 
 
-class Plan(NamedTuple):
+class ResizeAndWindow(NamedTuple):
     """A resize (None: no resize), and the window that is kept of its result or of the image."""
 
     resize: Resize | None
@@ -51,7 +51,9 @@ WHOLE = 0, 0, 0.5, 0.5, True  # no crop
 Head = Callable[[KernelCalls, Any, Any, Any], Resize]
 
 
-def planned(calls: KernelCalls, height: Any, width: Any, crop: tuple[Any, ...], head: Head | None, args: Any) -> Plan:
+def planned(
+    calls: KernelCalls, height: Any, width: Any, crop: tuple[Any, ...], head: Head | None, args: Any
+) -> ResizeAndWindow:
     """The work of a step on an image of these extents. It is computed once for all hooks of the step."""
     if calls.plan is None:
         programs = kernels.image_programs
@@ -60,28 +62,28 @@ def planned(calls: KernelCalls, height: Any, width: Any, crop: tuple[Any, ...], 
         extents = (0.0, 0.0, programs.EACH, False) if resize is None else resize.extents
         window = calls.read(programs.window_of, *used, *extents, *crop)
         calls.require(window[2] > 0)
-        calls.plan = Plan(resize, window)
+        calls.plan = ResizeAndWindow(resize, window)
     return calls.plan
 
 
-def needed(calls: KernelCalls, plan: Plan, height: Any, width: Any) -> Sequence[Any]:
+def needed(calls: KernelCalls, plan: ResizeAndWindow, height: Any, width: Any) -> Sequence[Any]:
     """The part of an image that the step reads."""
     if plan.resize is None:
         return plan.window
     return calls.read(kernels.image_programs.source_window, height, width, *_numbers(plan))
 
 
-def _numbers(plan: Plan) -> tuple[Any, ...]:
+def _numbers(plan: ResizeAndWindow) -> tuple[Any, ...]:
     assert plan.resize is not None
     return *plan.resize.region, *plan.resize.extents, *plan.resize.filters, *plan.window
 
 
-def whole_image(image: Memory) -> tuple[Any, ...]:
+def whole_image(image: KernelArray) -> tuple[Any, ...]:
     """(top, left) of the part of an image that is in memory, and (height, width) of the whole image."""
     return image.window_of or (0, 0, *image.extents[:2])
 
 
-def is_image(calls: KernelCalls, channels: int | None = None) -> Memory:
+def is_image(calls: KernelCalls, channels: int | None = None) -> KernelArray:
     """The input, an image of bytes that has pixels; other inputs have no record."""
     image = calls.input
     calls.require(calls.layouts[0] == "HWC" and image.dtype == UINT8)
@@ -103,7 +105,7 @@ def resized(calls: KernelCalls, dtype: Any, crop: tuple[Any, ...], head: Head) -
     calls.call(programs.resize_image, image, geometry_of(calls, image, plan, 0), out)
 
 
-def geometry_of(calls: KernelCalls, image: Memory, plan: Plan, mirror: Any) -> Memory:
+def geometry_of(calls: KernelCalls, image: KernelArray, plan: ResizeAndWindow, mirror: Any) -> KernelArray:
     """The resize in the form that the kernels read."""
     programs = kernels.image_programs
     geometry = calls.scratch((2 * programs.AXIS,), FLOAT64)
@@ -113,13 +115,19 @@ def geometry_of(calls: KernelCalls, image: Memory, plan: Plan, mirror: Any) -> M
 
 
 def normalized(
-    calls: KernelCalls, args: Any, plan: Plan, numbers: tuple[Any, ...], rounds: bool, image: Memory, planes: bool
+    calls: KernelCalls,
+    args: Any,
+    plan: ResizeAndWindow,
+    numbers: tuple[Any, ...],
+    rounds: bool,
+    image: KernelArray,
+    planes: bool,
 ) -> None:
     """Mirrors and normalises a window of the image, or of the resized image. ``numbers`` are mean, factor and shift."""
     programs = kernels.image_programs
     rows, columns = plan.window[2:]
     made = calls.output((3, rows, columns) if planes else (rows, columns, 3), args.dtype)
-    out = Memory(made.address, made.extents, programs.raw_type(args.dtype))
+    out = KernelArray(made.address, made.extents, programs.raw_type(args.dtype))
     mirror = args.mirror + 0 if isinstance(args.mirror, Number) else int(args.mirror)
     kernel, _ = programs.normalizing_kernel(plan.resize is not None, planes, args.dtype)
     if plan.resize is not None:

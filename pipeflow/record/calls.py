@@ -10,7 +10,7 @@ from pipeflow.operators import structure
 from pipeflow.record.graph import DetachedNode
 
 
-class Outcome(NamedTuple):
+class CallOutputs(NamedTuple):
     """The device of a call, the number of its outputs, their Specs and the hints of their sizes."""
 
     device: str
@@ -19,14 +19,14 @@ class Outcome(NamedTuple):
     hint: tuple[int, ...]
 
 
-def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Outcome:
+def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> CallOutputs:
     """The Outcome of a call with these DataNodes; an error says why the call is refused."""
     device = _device(call, inputs, arguments)
     count = call.op.outputs_of(call.constants, len(inputs))
     if len(call.hint) > max(count, 1):
         raise ValueError(f"bytes_per_sample_hint has {len(call.hint)} entries for {count_of(count, 'output')}")
     hint = call.hint * count if len(call.hint) == 1 else call.hint
-    return Outcome(device, count, _infer(call, inputs, arguments, count), hint)
+    return CallOutputs(device, count, _infer(call, inputs, arguments, count), hint)
 
 
 def class_name(op: OpDef) -> str:

@@ -292,7 +292,7 @@ def test_databases_of_many_pages(tmp_path):
     pairs = [(b"%06d" % n + b"k" * int(rng.integers(0, 505)), rng.bytes(int(size))) for n, size in enumerate(sizes)]
     path = tmp_path / "data.mdb"
     with open(path, "wb") as file:
-        writer = lmdb.Writer(file)
+        writer = lmdb.DatabaseWriter(file)
         for key, value in pairs:
             writer.add(key, value)
         with pytest.raises(ValueError, match="in rising order"):

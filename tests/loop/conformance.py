@@ -16,6 +16,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from helpers import LONG
+
 ROOT = Path(__file__).parents[2]
 DEPTHS = (1, 2, 5)
 END = "end of epoch"
@@ -81,14 +83,14 @@ class Killed:
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tools", ROOT / "tests"))),
         }
         self.command = [sys.executable, "-m", "loop.conformance", module, str(self.journal)]
-        killed = subprocess.run([*self.command, "run", *cases], env=self.environment, timeout=170, check=False)
+        killed = subprocess.run([*self.command, "run", *cases], env=self.environment, timeout=4 * LONG, check=False)
         assert killed.returncode == -signal.SIGKILL
         resumed = subprocess.run(
             [*self.command, "resume", *cases],
             env=self.environment,
             stdout=subprocess.PIPE,
             text=True,
-            timeout=170,
+            timeout=4 * LONG,
             check=True,
         )
         self.before = defaultdict(list)

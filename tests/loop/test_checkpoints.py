@@ -19,7 +19,7 @@ from pipeflow.errors import InvalidState
 from pipeflow.executor import checkpoint
 from pipeflow.plugin.numpy import GenericIterator
 
-pytestmark = pytest.mark.timeout(600)  # the first processes compile the kernels of all random operators
+pytestmark = pytest.mark.timeout(1200)  # the first processes compile the kernels of all random operators
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeflow.commands.converting.sample import Sample
-from pipeflow.commands.converting.sources import JOURNAL, SUMS, Source, fingerprint
+from pipeflow.commands.converting.sources import JOURNAL, SUMS, SampleSet, fingerprint
 from pipeflow.commands.converting.targets import Shard, Target, ToTables, kind_of, sha256
 from pipeflow.commands.files import complete
 from pipeflow.commands.result import Refused
@@ -41,7 +41,7 @@ class Choices:
 
 
 @dataclass
-class Outcome:
+class Converted:
     """What a conversion did."""
 
     samples: int = 0
@@ -53,7 +53,7 @@ class Outcome:
 class Conversion:
     """The samples of a source, shard by shard, in a folder."""
 
-    def __init__(self, source: Source, target: Target, kind: str, folder: Path, choices: Choices) -> None:
+    def __init__(self, source: SampleSet, target: Target, kind: str, folder: Path, choices: Choices) -> None:
         self.source, self.target, self.folder, self.choices = source, target, folder, choices
         self._lock = threading.Lock()
         self._stopped = False
@@ -97,9 +97,9 @@ class Conversion:
         self._journal["finished"] = bool(found.get("finished")) and len(self._journal["done"]) == self.choices.shards
         self._save()
 
-    def run(self, step: Callable[[int], object]) -> Outcome:
+    def run(self, step: Callable[[int], object]) -> Converted:
         """Writes the shards that are missing."""
-        outcome = Outcome(done_before=len(self._journal["done"]))
+        outcome = Converted(done_before=len(self._journal["done"]))
         if isinstance(self.target, ToTables):
             self.target.kinds = self._kinds()
         left = [number for number in range(self.choices.shards) if str(number) not in self._journal["done"]]
@@ -236,7 +236,7 @@ class Conversion:
             part.write_text(json.dumps(self._journal, indent=1), encoding="utf-8")
 
 
-def described(outcome: Outcome, source: Source) -> str:
+def described(outcome: Converted, source: SampleSet) -> str:
     """The number of samples, and of classes if there are any."""
     classes = f", {count_of(len(source.classes), 'class', 'classes')}" if source.classes else ""
     return count_of(outcome.samples, "sample") + classes

@@ -36,7 +36,7 @@ JOURNAL, SUMS, LIST = OWN_FILES = "convert.json", "SHA256SUMS", "file_list.txt" 
 _INDEX = re.compile(r"[0-9]{8}_")
 
 
-class Source(Protocol):
+class SampleSet(Protocol):
     """The samples of a data set."""
 
     files: list[str]
@@ -361,7 +361,7 @@ def _suffixes(path: Path) -> list[str]:
     return [suffix.partition("-")[0] for suffix in path.suffixes]
 
 
-def fingerprint(source: Source) -> str:
+def fingerprint(source: SampleSet) -> str:
     """A digest of the names and sizes of a source's files."""
     digest = hashlib.sha256()
     for file in source.files:

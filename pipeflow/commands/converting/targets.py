@@ -23,7 +23,17 @@ from pipeflow.commands.converting.sample import (
     number,
     payload_of,
 )
-from pipeflow.commands.converting.sources import KEY, LIST, LMDB, OWN_FILES, RecordIO, Source, Tables, Tars, TFRecords
+from pipeflow.commands.converting.sources import (
+    KEY,
+    LIST,
+    LMDB,
+    OWN_FILES,
+    RecordIO,
+    SampleSet,
+    Tables,
+    Tars,
+    TFRecords,
+)
 from pipeflow.commands.files import complete
 from pipeflow.errors import BadData, optional
 from pipeflow.operators.readers import caffe, lmdb, mxnet, tfrecord, webdataset
@@ -70,7 +80,7 @@ class Target:
 
     def again(self, shard: Shard) -> Iterator[Sample]:
         """The samples of a shard that was written."""
-        source: Source = self.source([str(self.path(shard))])
+        source: SampleSet = self.source([str(self.path(shard))])
         for index in range(len(source)):
             yield source.sample(index)
 
@@ -177,7 +187,7 @@ class ToLMDB(Target):
 
     def samples(self, file: IO[bytes], shard: Shard, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Each sample is a value."""
-        writer = lmdb.Writer(file)
+        writer = lmdb.DatabaseWriter(file)
         for count, sample in enumerate(samples):
             data, label = payload_of(sample, "a Datum holds one file and its class")
             key = f"{shard.first + count:08d}_{sample.name}".encode("utf-8", "surrogateescape")

@@ -143,7 +143,7 @@ def after(advice: list[Advice]) -> list[Line]:
     return [Line(f"Next: {item}", wrap=True) for item in others[:2]]
 
 
-def _compared(found: target.Target, given: argparse.Namespace) -> Result:
+def _compared(found: target.NamedPipeline, given: argparse.Namespace) -> Result:
     name, values = settings_of(given.compare)
     runs: list[tuple[int, Run]] = []
     for value in values:

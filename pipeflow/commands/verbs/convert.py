@@ -14,7 +14,7 @@ from pathlib import Path
 from pipeflow import timing
 from pipeflow.commands.converting.conversion import Choices, Conversion, described
 from pipeflow.commands.converting.sample import Sample, as_file
-from pipeflow.commands.converting.sources import ENDINGS, LIST, SOURCES, Source, format_of
+from pipeflow.commands.converting.sources import ENDINGS, LIST, SOURCES, SampleSet, format_of
 from pipeflow.commands.converting.targets import TARGETS
 from pipeflow.commands.result import FINE, FOUND, Line, Refused, Result
 from pipeflow.commands.target import positive
@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> Result:
     ]:
         raise Refused(f"the output {out} is the source or has it inside: choose another folder")
     begun = timing.wall()
-    source: Source = SOURCES[kind](places)
+    source: SampleSet = SOURCES[kind](places)
     if not len(source):
         raise Refused(f"there are no samples in {', '.join(places)}")
     choices = Choices(
@@ -122,7 +122,7 @@ def next_call(kind: str, folder: Path, shards: int, sample: Sample) -> str:
     return READ_BY[kind].format(folder, json.dumps(parts, ensure_ascii=False))
 
 
-def shards_of(wanted: "int | None", source: Source, kind: str) -> int:
+def shards_of(wanted: "int | None", source: SampleSet, kind: str) -> int:
     """The number of shards: what was given, or one for every 256 MB; never more than samples."""
     if wanted is None:
         wanted = 1 if kind == "lmdb" else max(1, round(sum(map(os.path.getsize, source.files)) / SHARD))

@@ -83,7 +83,7 @@ def chosen(nodes: dict[int, Any], edges: list[Edge], name: str) -> list[Edge]:
     return found
 
 
-def one_sample(found: target.Target, edges: list[Edge], wanted: int) -> tuple[list[np.ndarray], list[str], str]:
+def one_sample(found: target.NamedPipeline, edges: list[Edge], wanted: int) -> tuple[list[np.ndarray], list[str], str]:
     """The values of these outputs for one sample, their layouts, and the source of the sample."""
     pipe = found.make(fuse=False)
     pipe._graph = Graph(pipe.graph.nodes, list(edges))

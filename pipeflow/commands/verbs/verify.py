@@ -27,7 +27,7 @@ ARRAYS = ".npy"
 TARS = (".tar",)
 
 
-class Piece(NamedTuple):
+class CheckedPart(NamedTuple):
     """A file, or a part of a tar file."""
 
     name: str
@@ -89,7 +89,7 @@ def run(given: argparse.Namespace) -> Result:
     return Result(lines, facts, FOUND if bad else FINE)
 
 
-def pieces_of(place: str, left: dict[str, int]) -> Iterator[Piece]:
+def pieces_of(place: str, left: dict[str, int]) -> Iterator[CheckedPart]:
     """The files to decode; of other files the endings are counted."""
     path = Path(place)
     if path.is_dir():
@@ -103,7 +103,7 @@ def pieces_of(place: str, left: dict[str, int]) -> Iterator[Piece]:
         raise Refused(f"there is no file or folder {place}")
 
 
-def _file(path: Path, left: dict[str, int]) -> Iterator[Piece]:
+def _file(path: Path, left: dict[str, int]) -> Iterator[CheckedPart]:
     if path.suffix.lower() in TARS:
         yield from _members(path, left)
         return
@@ -111,17 +111,17 @@ def _file(path: Path, left: dict[str, int]) -> Iterator[Piece]:
     if check is None:
         left[path.suffix.lower()] = left.get(path.suffix.lower(), 0) + 1
     else:
-        yield Piece(str(path), str(path), 0, path.stat().st_size, check)
+        yield CheckedPart(str(path), str(path), 0, path.stat().st_size, check)
 
 
-def _members(path: Path, left: dict[str, int]) -> Iterator[Piece]:
+def _members(path: Path, left: dict[str, int]) -> Iterator[CheckedPart]:
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:
                 suffix = Path(member.name).suffix.lower()
                 check = CHECKS.get(suffix)
                 if check is not None and member.isfile():
-                    yield Piece(f"{path}:{member.name}", str(path), member.offset_data, member.size, check)
+                    yield CheckedPart(f"{path}:{member.name}", str(path), member.offset_data, member.size, check)
                 elif member.isfile():
                     left[suffix] = left.get(suffix, 0) + 1
     except (tarfile.TarError, OSError) as error:
@@ -130,10 +130,10 @@ def _members(path: Path, left: dict[str, int]) -> Iterator[Piece]:
         def refuse(_: np.ndarray) -> None:
             raise ValueError(f"damaged tar file: {words}")
 
-        yield Piece(str(path), str(path), 0, 0, refuse)
+        yield CheckedPart(str(path), str(path), 0, 0, refuse)
 
 
-def fault(piece: Piece) -> str:
+def fault(piece: CheckedPart) -> str:
     """The reason why a file cannot be decoded; "" if it can."""
     try:
         data = read_range(piece.path, piece.offset, piece.size) if piece.size else np.zeros(0, np.uint8)

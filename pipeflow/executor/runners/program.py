@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import Args, KernelCalls, Memory, NoTable, Number, OfThread, Real, Spec, require
+from pipeflow.declare import Args, KernelArray, KernelCalls, NoTable, Number, OfThread, Real, Spec, require
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import SampleStep, is_large
 from pipeflow.kernels import counts
@@ -46,7 +46,7 @@ class Program:
         self._keys: list[tuple[int, int]] = []  # register, slot of the keys
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
         self._counted: list[str] = []
-        self._later: list[tuple[Memory, Memory]] = []  # results that are copied past the caches
+        self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
         self._constants: dict[int, Number] = {}
         self._instructions: list[tuple[int, int, int, int]] = []
@@ -61,13 +61,13 @@ class Program:
     def record(self, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
         """Records the work on a first sample."""
         self._size = batch.size
-        columns: dict[int, Memory] = {}
+        columns: dict[int, KernelArray] = {}
         layouts = {slot: batch.layouts[slot] or "" for slot in self.chain.inputs}
         for slot, array in zip(self.chain.inputs, arrays):
             address = self._register(kernels.kernel_calls.address_of(array))
             extents = tuple([self._register(extent) for extent in array.shape])
             self.read.append((address.register, array.ndim))
-            columns[slot] = Memory(address, extents, array.dtype)
+            columns[slot] = KernelArray(address, extents, array.dtype)
         for number, step in enumerate(self.chain.steps):
             self.step = number
             self._declare(number, step, columns, layouts, batch, sample)
@@ -87,7 +87,7 @@ class Program:
             key = self._register(_signed(batch.keys[step.key_slot][sample]))
             self._keys.append((key.register, step.key_slot))
 
-        def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
+        def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
             return self._output(step, output, extents, dtype)
 
         def part(height: Any, width: Any) -> Sequence[Any]:
@@ -118,7 +118,7 @@ class Program:
         self,
         number: int,
         step: SampleStep,
-        columns: dict[int, Memory],
+        columns: dict[int, KernelArray],
         layouts: dict[int, str],
         batch: BatchRun,
         sample: int,
@@ -209,7 +209,7 @@ class Program:
         self._calls.append(call)
         return results
 
-    def _output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> Memory:
+    def _output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
         slot, storage, spec = step.step.outputs[output], step.storages[output], step.step.specs[output]
         require(spec.dtype in (None, dtype))
         if slot not in self.chain.used:
@@ -225,9 +225,9 @@ class Program:
         if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
-            self._later.append((Memory(made, (nbytes,), BYTE), Memory(address, (nbytes,), BYTE)))
+            self._later.append((KernelArray(made, (nbytes,), BYTE), KernelArray(address, (nbytes,), BYTE)))
             address = made
-        return Memory(address, extents, dtype)
+        return KernelArray(address, extents, dtype)
 
     def _finish(self) -> None:
         """Makes arrays of the lists. Every thread copies the records."""
@@ -422,7 +422,7 @@ class _Call:
         tools = kernels.kernel_calls
         types = [
             tools.array_type(x.dtype, len(x.extents))
-            if isinstance(x, Memory)
+            if isinstance(x, KernelArray)
             else tools.array_type(x.find().dtype, x.find().ndim)
             if isinstance(x, OfThread)
             else tools.type_of(_example(x))
@@ -446,7 +446,7 @@ class _Call:
                 row[str(number)] = tools.address_of(argument)
                 for axis, extent in enumerate(argument.shape):
                     row[f"{number}_{axis}"] = extent
-            elif not isinstance(argument, (Memory, Number, Real)):
+            elif not isinstance(argument, (KernelArray, Number, Real)):
                 row[str(number)] = argument
         self.record = row.view(np.uint8)
 
@@ -454,7 +454,7 @@ class _Call:
         """The numbers that are written to the record for each sample, and their places there."""
         found: list[tuple[Any, int]] = []
         for number, argument in enumerate(arguments):
-            if isinstance(argument, Memory):
+            if isinstance(argument, KernelArray):
                 offset = self.offsets[str(number)]
                 parts = (argument.address, *argument.extents)
                 found += [(part, offset + 8 * place) for place, part in enumerate(parts)]

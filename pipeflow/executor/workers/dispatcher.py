@@ -140,7 +140,7 @@ class ExpectedResults:
 class _Worker:
     """This side of one worker process."""
 
-    def __init__(self, launcher: zygote.Launcher, slot: int) -> None:
+    def __init__(self, launcher: zygote.WorkerLauncher, slot: int) -> None:
         here, there = socket.socketpair()
         self.channel = Channel(here)
         parent_end, self._life = os.pipe()
@@ -215,7 +215,7 @@ class Dispatcher(threading.Thread):
         self.replaced = 0
         self.watched: Callable[[Job, int, Done], object] | None = None  # is called after each chunk, with the process
         self.workers: list[_Worker | None] = [None] * num_workers
-        self.launcher: zygote.Launcher | None = None
+        self.launcher: zygote.WorkerLauncher | None = None
         self._bell, self._ringer = os.pipe()
         os.set_blocking(self._bell, False)
         os.set_blocking(self._ringer, False)

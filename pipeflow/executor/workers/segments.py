@@ -145,7 +145,7 @@ class PackedTable(NamedTuple):
     length: int
 
 
-class Writer:
+class SegmentWriter:
     """Writes values into a segment from its beginning: the bytes of arrays, and pickles of other objects.
 
     An entry of the table is `(offset, dtype, shape)` for an array, `(is_tuple, entries)` for a tuple or list with
@@ -199,7 +199,7 @@ class Writer:
         return min(start, self.segment.size)
 
 
-class Region(Writer):
+class Region(SegmentWriter):
     """Shared memory for the inputs of workers. Arrays made in it are sent without a copy, others are copied into it.
 
     Several threads may take memory from it at once. It grows by a new mapping of the same segment; the segment is free

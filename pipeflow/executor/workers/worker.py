@@ -29,7 +29,7 @@ import numpy as np
 from pipeflow import system, timing
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.exceptions import PackedException, pack_exception
-from pipeflow.executor.workers.segments import PackedTable, Segment, Writer, read, read_columns, unpack
+from pipeflow.executor.workers.segments import PackedTable, Segment, SegmentWriter, read, read_columns, unpack
 from pipeflow.tensors import Block
 
 # Read by BLAS libraries, OpenMP, Numba and OpenCV when they load: there are several workers, so each has one thread.
@@ -248,7 +248,7 @@ class _WorkerLoop:
             block = self.segments[chunk.block]
             block.remap(chunk.block_size)
             places = [x and np.ndarray(x[2], x[1], block.flat, x[0]) for x in chunk.places]
-        writer = Writer(target)
+        writer = SegmentWriter(target)
         content = self.results(chunk, self.tasks[chunk.task], returned, writer, places)
         if not returned:
             gc.collect(0)  # a reference cycle of the function may keep its input; collect it once
@@ -266,7 +266,7 @@ class _WorkerLoop:
         chunk: ChunkOrder,
         loaded: _Loaded,
         returned: "deque[Block]",
-        writer: Writer,
+        writer: SegmentWriter,
         places: "Sequence[np.ndarray | None]",
     ) -> PackedTable:
         """Calls the function for every sample, and writes its results to their places or into the output segment."""
@@ -307,7 +307,9 @@ class _WorkerLoop:
             return writer.pack(([], [(0, pack_exception(error))]))
 
 
-def _lay(value: Any, index: int, places: "Sequence[np.ndarray | None]", writer: Writer) -> tuple[Any, ...] | None:
+def _lay(
+    value: Any, index: int, places: "Sequence[np.ndarray | None]", writer: SegmentWriter
+) -> tuple[Any, ...] | None:
     """Writes the results of a sample to their places; results of unexpected types or shapes go elsewhere."""
     if type(value) is not tuple or len(value) != len(places):
         return writer.put(value)

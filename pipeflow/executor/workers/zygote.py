@@ -64,7 +64,7 @@ class Process:
             self.descriptor = None
 
 
-class Launcher(Protocol):
+class WorkerLauncher(Protocol):
     """Starts workers."""
 
     def launch(self, descriptors: tuple[int, ...]) -> Process: ...
@@ -77,7 +77,7 @@ class Launcher(Protocol):
 
 def make_launcher(
     start_method: str, inherited: dict[int, Callable[..., Any]], beside_threads: bool = False
-) -> Launcher:
+) -> WorkerLauncher:
     """The launcher of a start method; `inherited` are the functions that "fork" passes on without pickling.
 
     `beside_threads` lets "fork" copy a process with several threads: locks that these hold stay locked in the copy.

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.functions.state import State, state_of
+from pipeflow.operators.functions.state import FunctionState, state_of
 
 AUTO = "auto"
 
@@ -37,7 +37,7 @@ def check_jit(jit: Any) -> None:
 
 
 @lru_cache(maxsize=256)
-def _state(function: Callable[..., Any]) -> State:
+def _state(function: Callable[..., Any]) -> FunctionState:
     return state_of(function)
 
 

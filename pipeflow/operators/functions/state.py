@@ -82,7 +82,7 @@ class Use:
 
 
 @dataclass
-class State:
+class FunctionState:
     """The facts about a function: the reason why it may keep state ("" if it keeps none), and the values from outside that it
     uses.
     """
@@ -101,9 +101,9 @@ class State:
         return not self.reason and not (may_change and self.shared)
 
 
-def state_of(function: Callable[..., Any]) -> State:
+def state_of(function: Callable[..., Any]) -> FunctionState:
     """The state of a function, as far as its code shows it."""
-    state = State()
+    state = FunctionState()
     if not isinstance(function, FunctionType):
         state.reason = "it is not a plain function"
         return state
@@ -114,7 +114,7 @@ def state_of(function: Callable[..., Any]) -> State:
 class _Reader:
     """Reads the code of a function and of those that it calls."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FunctionState) -> None:
         self.state = state
         self._seen: set[int] = set()
 

@@ -6,7 +6,7 @@ from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import boxes
 from pipeflow.operators.on_gpu.elementwise import counted
-from pipeflow.operators.on_gpu.moves import Tables
+from pipeflow.operators.on_gpu.moves import DeviceTables
 from pipeflow.operators.on_gpu.transforms import launch_points
 
 BOXES_ROW = np.dtype(
@@ -71,7 +71,7 @@ def _(item: Item) -> None:
 
 @boxes.box_encoder.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows = []
     for item in call.items:
         args, given, labels = item.args, item.input, item.inputs[1]

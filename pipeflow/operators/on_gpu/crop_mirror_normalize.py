@@ -11,7 +11,7 @@ from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import crop_mirror_normalize as normalizing
 from pipeflow.operators.on_gpu.moves import (
     DIVIDER,
-    Tables,
+    DeviceTables,
     around,
     borders,
     divide_by,
@@ -89,7 +89,7 @@ def _(item: Item) -> NormalizedWindow:
 
 @normalizing.crop_mirror_normalize.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows: dict[str, list[Any]] = {}
     blocks: dict[str, list[int]] = {}
     borders: list[Any] = []
@@ -199,7 +199,7 @@ def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
     return ([0, *place], [count, *extents]) if first else ([*place, 0], [*extents, count])
 
 
-def rows_of(item: Item, first: bool, place: list[int], tables: Tables) -> tuple[str, list[Any], list[int]]:
+def rows_of(item: Item, first: bool, place: list[int], tables: DeviceTables) -> tuple[str, list[Any], list[int]]:
     """The kernel for an item, its rows and their blocks."""
     layout, source, target, args = item.layouts[0], item.input, item.output, item.args
     cut, means, factors, _ = item.plan

@@ -11,7 +11,7 @@ from pipeflow.kernels.gpu import TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import displacement
 from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.displacement import BORDERS, INTERPOLATIONS, ORIGINS, fill_of
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by, whole
+from pipeflow.operators.on_gpu.moves import DIVIDER, DeviceTables, divide_by, whole
 from pipeflow.operators.on_gpu.moves import move as move_boxes
 from pipeflow.types import INTERP_NN
 
@@ -70,7 +70,7 @@ def planes_of(item: Item, places: Places) -> list[tuple[View, View, Places]]:
 
 def launch(call: DeviceCall, items: Sequence[Item], all_places: Sequence[Places]) -> None:
     """Queues the kernel that takes the pixels of these items."""
-    tables = Tables(call)
+    tables = DeviceTables(call)
     dtype = items[0].input.dtype
     nearest = all_places[0].interpolation == INTERPOLATIONS[INTERP_NN]
     rows = []

@@ -10,19 +10,19 @@ from pipeflow.declare import OpDef
 from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
 from pipeflow.operators import effects
 from pipeflow.operators.filters import BORDERS
-from pipeflow.operators.on_gpu.filters import Taps, check_size
+from pipeflow.operators.on_gpu.filters import FilterTaps, check_size
 from pipeflow.operators.on_gpu.filters import launch as correlate
-from pipeflow.operators.on_gpu.moves import Box, Tables, box_of, filling, move
+from pipeflow.operators.on_gpu.moves import Box, DeviceTables, box_of, filling, move
 
 SHARPEN_ROW = row_type(input="u8", blurred="u8", output="u8", total="i8", amount="f4", threshold="f4")
 VALUES = 4096  # of effects.cu
 FLOAT = np.dtype(np.float32)
 
 
-def taps_of(tables: Tables, kernel: np.ndarray) -> Taps:
+def taps_of(tables: DeviceTables, kernel: np.ndarray) -> FilterTaps:
     """A kernel whose middle is over the pixel, with mirrored borders."""
     before = [size // 2 for size in kernel.shape]
-    return Taps(tables.address(kernel), kernel.dtype, kernel.shape, before, BORDERS["reflect_101"], True)
+    return FilterTaps(tables.address(kernel), kernel.dtype, kernel.shape, before, BORDERS["reflect_101"], True)
 
 
 def _kernels(op: OpDef, kernel_of: Callable[[Any], np.ndarray]) -> None:
@@ -43,13 +43,13 @@ _kernels(effects.unsharp_mask, lambda args: effects.blur_taps(args.sigma))
 @effects.enhance.gpu
 @effects.motion_blur.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     correlate(call, [taps_of(tables, item.plan) for item in call.items])
 
 
 @effects.unsharp_mask.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     blurred = [item._replace(outputs=(call.scratch_view(item.input.shape, FLOAT),)) for item in call.items]
     correlate(call, [taps_of(tables, item.plan) for item in call.items], blurred)
     rows = np.zeros(len(call.items), SHARPEN_ROW)
@@ -86,7 +86,7 @@ def _(item: Item) -> None:
 
 @effects.channel_dropout.gpu
 def _(call: DeviceCall) -> None:
-    tables, boxes = Tables(call), []
+    tables, boxes = DeviceTables(call), []
     for item in call.items:
         *outer, channels = item.input.shape
         dropped = effects.channel_order(channels, seeds.Key(item.key))[: item.args.count]

@@ -4,7 +4,7 @@ from typing import Any
 
 from pipeflow.device.calls import DeviceCall, Item
 from pipeflow.operators import erase
-from pipeflow.operators.on_gpu.moves import Tables, filling, move, whole
+from pipeflow.operators.on_gpu.moves import DeviceTables, filling, move, whole
 
 
 @erase.erase.gpu_plan
@@ -16,7 +16,7 @@ def _(item: Item) -> Any:
 def _(call: DeviceCall) -> None:
     size = call.items[0].input.dtype.itemsize
     move(call, [whole(item.input, item.output) for item in call.items], size)
-    tables = Tables(call)
+    tables = DeviceTables(call)
     # Rectangles may overlap: all are filled with the same values.
     boxes = []
     for item in call.items:

@@ -11,7 +11,7 @@ from pipeflow.kernels.gpu import TYPE_CODES, TYPES
 from pipeflow.operators import filters
 from pipeflow.operators.axes import spatial
 from pipeflow.operators.filters import BORDERS
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
+from pipeflow.operators.on_gpu.moves import DIVIDER, DeviceTables, divide_by
 
 ROW = np.dtype(
     [
@@ -24,7 +24,7 @@ ROW = np.dtype(
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in (("u1", "u1"), ("f4", "f4"), ("u1", "f4"))}
 
 
-class Taps(NamedTuple):
+class FilterTaps(NamedTuple):
     """The kernel of an item: its address, type and extents, and the number of its elements before the result along each axis."""
 
     address: int
@@ -49,7 +49,7 @@ def in_space(values: Sequence[int], missing: int) -> tuple[int, ...]:
     return (missing,) * (3 - len(values)) + tuple(values)
 
 
-def launch(call: DeviceCall, all_taps: Sequence[Taps], items: Sequence[Item] | None = None) -> None:
+def launch(call: DeviceCall, all_taps: Sequence[FilterTaps], items: Sequence[Item] | None = None) -> None:
     """Filters all items; if the channels come first, each plane separately. By default the items are those of the call."""
     items = call.items if items is None else items
     first = items[0]
@@ -109,7 +109,7 @@ def _(call: DeviceCall) -> None:
         kernel, args = item.inputs[1], item.args
         before = (0,) * len(item.plan) if args.mode == "valid" else item.plan
         fill = item.inputs[2] if len(item.inputs) > 2 else None
-        found.append(Taps(kernel.address, kernel.dtype, kernel.shape, before, BORDERS[args.border], True, fill))
+        found.append(FilterTaps(kernel.address, kernel.dtype, kernel.shape, before, BORDERS[args.border], True, fill))
     launch(call, found)
 
 
@@ -121,10 +121,12 @@ def _(item: Item) -> np.ndarray:
 
 @filters.laplacian.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     found = []
     for item in call.items:
         kernel = item.plan
         before = [size // 2 for size in kernel.shape]
-        found.append(Taps(tables.address(kernel), kernel.dtype, kernel.shape, before, BORDERS["reflect_101"], False))
+        found.append(
+            FilterTaps(tables.address(kernel), kernel.dtype, kernel.shape, before, BORDERS["reflect_101"], False)
+        )
     launch(call, found)

@@ -10,7 +10,7 @@ from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPE_CODES, WORDS
 from pipeflow.operators import generic
 from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_columns, cast_items, cast_views, counted
-from pipeflow.operators.on_gpu.moves import DIVIDER, Box, Tables, divide_by, filling, move, strides_of
+from pipeflow.operators.on_gpu.moves import DIVIDER, Box, DeviceTables, divide_by, filling, move, strides_of
 
 ONE_HOT_ROW = np.dtype(
     [
@@ -110,7 +110,7 @@ generic.one_hot.gpu_plan(counted)
 
 @generic.one_hot.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows = []
     for item in call.items:
         args, shape, dtype = item.args, item.input.shape, item.output.dtype

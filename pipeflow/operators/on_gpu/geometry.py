@@ -12,7 +12,17 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
 from pipeflow.operators.axes import spatial
 from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
-from pipeflow.operators.on_gpu.moves import Box, Tables, around, borders, box_of, filling, move, move_columns, parts
+from pipeflow.operators.on_gpu.moves import (
+    Box,
+    DeviceTables,
+    around,
+    borders,
+    box_of,
+    filling,
+    move,
+    move_columns,
+    parts,
+)
 from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 # ----------------------------------------------------------------------------------------------------
@@ -80,7 +90,7 @@ def _(call: TableCall) -> None:
 
 def cut_windows(call: DeviceCall) -> None:
     """Moves the windows of all items, through scratch memory if the type changes; then the part outside the data is filled."""
-    tables = Tables(call)
+    tables = DeviceTables(call)
     boxes: list[Box] = []
     fills: list[Box] = []
     casts: list[tuple[View, View]] = []
@@ -165,7 +175,7 @@ def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
 
 @geometry.pad.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     boxes: list[Box] = []
     for item in call.items:
         source, target = item.input, item.output

@@ -379,7 +379,7 @@ def _joined_alike(extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray) 
     return axes, count
 
 
-class Tables:
+class DeviceTables:
     """Small arrays in device memory; equal arrays are uploaded once."""
 
     def __init__(self, call: DeviceCall) -> None:

@@ -8,7 +8,7 @@ from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES, WORDS
 from pipeflow.operators import noise
 from pipeflow.operators.on_gpu.elementwise import blocks_of
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by, move, whole
+from pipeflow.operators.on_gpu.moves import DIVIDER, DeviceTables, divide_by, move, whole
 
 NOISE_ROW = row_type(
     input="u8", output="u8", key="u8", total="i8", mean="f4", deviation="f4", input_type="i4", output_type="i4"
@@ -62,7 +62,7 @@ def _(item: Item) -> Any:
 
 @noise.salt_and_pepper.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows = []
     for item in call.items:
         values, (_, channels, inner) = item.plan

@@ -10,7 +10,7 @@ from pipeflow.device.calls import DeviceCall, Item, View, ceil_div
 from pipeflow.kernels.gpu import WORDS
 from pipeflow.operators import paste
 from pipeflow.operators.on_gpu.elementwise import cast_views
-from pipeflow.operators.on_gpu.moves import DIVIDER, Box, Tables, around, box_of, divide_by, filling, move
+from pipeflow.operators.on_gpu.moves import DIVIDER, Box, DeviceTables, around, box_of, divide_by, filling, move
 from pipeflow.operators.windows import fill_table
 
 GRID_ROW = np.dtype(
@@ -28,7 +28,7 @@ def _(item: Item) -> Any:
 
 @paste.paste.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     boxes: list[Box] = []
     for item in call.items:
         source, target = item.input, item.output
@@ -71,7 +71,7 @@ def regions_of(items: Sequence[Item], number: int) -> tuple[list[paste.PastedReg
 def _(call: DeviceCall) -> None:
     items = call.items
     dtype = items[0].input.dtype
-    tables = Tables(call)
+    tables = DeviceTables(call)
     zero = tables.address(np.zeros(1, dtype))
     targets = [item.output for item in items]
     if targets[0].dtype != dtype:

@@ -8,7 +8,7 @@ import numpy as np
 from pipeflow.declare import Spec
 from pipeflow.device.calls import DeviceCall, Item
 from pipeflow.operators import structure
-from pipeflow.operators.on_gpu.moves import Box, Tables, move, strides_of, whole
+from pipeflow.operators.on_gpu.moves import Box, DeviceTables, move, strides_of, whole
 from pipeflow.operators.on_gpu.shape import size_of
 
 
@@ -70,7 +70,7 @@ def _(call: DeviceCall) -> None:
 
 def uploaded(call: DeviceCall, values: Sequence[np.ndarray]) -> None:
     """Uploads an array of the host for each output."""
-    tables = Tables(call)
+    tables = DeviceTables(call)
     boxes = []
     for item, value in zip(call.items, values, strict=True):
         target = item.output

@@ -8,7 +8,7 @@ from pipeflow.declare import Operator
 from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
 from pipeflow.operators import tones
 from pipeflow.operators.on_gpu.histograms import ROW, VALUES, channels_of
-from pipeflow.operators.on_gpu.moves import Tables
+from pipeflow.operators.on_gpu.moves import DeviceTables
 
 TABLE_ROW = row_type(input="u8", output="u8", table="u8", total="i8", step="i4")
 STRETCH_ROW = row_type(input="u8", output="u8", counts="u8", total="i8", step="i4", channels="i4", factor="f4")
@@ -50,7 +50,7 @@ def _(item: Item) -> np.ndarray:
 
 @tones.channel_shift.gpu
 def _(call: DeviceCall) -> None:
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows = [
         (item.input.address + start, item.output.address + start, tables.address(item.plan[channel]), each, step)
         for item, start, each, step, channel in channels_of(call)

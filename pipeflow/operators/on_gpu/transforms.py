@@ -6,7 +6,7 @@ from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import transforms
 from pipeflow.operators.on_gpu.elementwise import counted
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
+from pipeflow.operators.on_gpu.moves import DIVIDER, DeviceTables, divide_by
 
 POINTS_ROW = np.dtype(
     [
@@ -43,7 +43,7 @@ def _(call: DeviceCall) -> None:
 
 def launch_points(call: DeviceCall, plans: list[tuple[np.ndarray | None, float, np.ndarray]]) -> None:
     """Queues for every point of each item: the matrix (or one factor) times the point, plus the offset."""
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows = []
     for item, (matrix, factor, offset) in zip(call.items, plans, strict=True):
         shape = item.input.shape

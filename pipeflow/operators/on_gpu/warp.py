@@ -8,7 +8,7 @@ from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import warp
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
+from pipeflow.operators.on_gpu.moves import DIVIDER, DeviceTables, divide_by
 from pipeflow.types import INTERP_NN
 
 ROW = np.dtype(
@@ -74,7 +74,7 @@ def _(call: DeviceCall) -> None:
     source, target = call.items[0].input, call.items[0].output
     nearest = call.items[0].args.interp_type == INTERP_NN
     exact = nearest and source.dtype == target.dtype and len(source.shape) == 3
-    tables = Tables(call)
+    tables = DeviceTables(call)
     rows = [row_of(item, exact, tables) for item in call.items]
     if exact:
         kernel = f"warp_nearest<{WORDS[source.dtype.itemsize]}>"
@@ -90,7 +90,7 @@ def small(item: Item) -> bool:
     return max(item.input.size, item.output.size) < LARGE
 
 
-def row_of(item: Item, exact: bool, tables: Tables) -> tuple[Any, ...]:
+def row_of(item: Item, exact: bool, tables: DeviceTables) -> tuple[Any, ...]:
     """The row of one item."""
     source, target, args = item.input, item.output, item.args
     *outer, height, width, channels = source.shape

@@ -8,7 +8,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import TYPES
 from pipeflow.operators import weather
 from pipeflow.operators.color import full_range, three_channels
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
+from pipeflow.operators.on_gpu.moves import DIVIDER, DeviceTables, divide_by
 from pipeflow.operators.on_gpu.shading import check_size, clouds, shade
 from pipeflow.operators.shading import check_roughness
 
@@ -66,7 +66,7 @@ def _(item: Item) -> tuple[np.ndarray, np.ndarray]:
 
 @weather.snow.gpu
 def _(call: DeviceCall) -> None:
-    tables, rows = Tables(call), np.zeros(len(call.items), LIGHT_ROW)
+    tables, rows = DeviceTables(call), np.zeros(len(call.items), LIGHT_ROW)
     for row, item in zip(rows, call.items, strict=True):
         row["input"], row["output"], row["total"] = item.input.address, item.output.address, item.input.size // 3
         row["lightness"], row["scale"] = (tables.address(table) for table in item.plan)

@@ -139,7 +139,7 @@ def _words(page: np.ndarray, places_: np.ndarray) -> np.ndarray:
     return page.view("<u2")[places_ // 2]
 
 
-class Writer:
+class DatabaseWriter:
     """Writes a database page by page: first the values, in rising order of their keys, then the branches of the tree."""
 
     def __init__(self, file: IO[bytes]) -> None:

@@ -20,7 +20,7 @@ FUTURE = functools.reduce(
 TYPE_PARAMS: dict[str, Any] = {"type_params": []} if sys.version_info >= (3, 12) else {}
 
 
-class Conversion(NamedTuple):
+class CompiledCopy(NamedTuple):
     """The compiled copy of a function's code, or the reason why there is none."""
 
     code: types.CodeType | None
@@ -36,10 +36,10 @@ def rewritten(function: types.FunctionType) -> Any:
 guard.rewriter = rewritten
 
 
-def compiled(function: types.FunctionType) -> Conversion:
+def compiled(function: types.FunctionType) -> CompiledCopy:
     node, reason = guard.find_definition(function)
     if node is None:
-        return Conversion(None, reason)
+        return CompiledCopy(None, reason)
     code = function.__code__
     new = rewritten(function)
     _strip(new)
@@ -61,7 +61,7 @@ def compiled(function: types.FunctionType) -> Conversion:
     made = next(item for item in _nested(whole, depth) if item.co_name == code.co_name)
     made = _renamed(made, made.co_qualname, code.co_qualname)
     guard.converted_codes.update(_expressions(made))
-    return Conversion(made, None)
+    return CompiledCopy(made, None)
 
 
 def _nested(code: types.CodeType, depth: int) -> Iterable[types.CodeType]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeflow import autograph_guard as guard
-from pipeflow.record.autograph.compiling import Conversion, compiled
+from pipeflow.record.autograph.compiling import CompiledCopy, compiled
 from pipeflow.record.autograph.plain import Door
 
-_conversions: dict[Any, Conversion] = {}
+_conversions: dict[Any, CompiledCopy] = {}
 _door = Door()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 UNSET: Any = type("Unset", (), {"__repr__": lambda _: "<no value>"})()
 
 
-class Choice:
+class PlainBranch:
     """A condition on a plain Python value: one of the two sides runs and nothing is merged."""
 
     node = False
@@ -68,15 +68,15 @@ class Hooks:
 
     def choice(self, condition: Any, where: str = "", names: tuple[str, ...] = (), frame: Any = None) -> Any:
         """The condition of an ``if`` statement."""
-        return Choice(condition, "if")
+        return PlainBranch(condition, "if")
 
     def ternary(self, condition: Any, where: str = "") -> Any:
         """The condition of ``x if condition else y``."""
-        return Choice(condition, "ternary")
+        return PlainBranch(condition, "ternary")
 
     def logical(self, left: Any, operator: str, where: str = "") -> Any:
         """The left operand of ``and`` or ``or``."""
-        return Choice(left, operator)
+        return PlainBranch(left, operator)
 
     def negation(self, value: Any, where: str = "") -> Any:
         """``not value``."""
