@@ -161,7 +161,7 @@ class BatchRun:
         self.size = 0
         self.positions = _NO_POSITIONS
         self.epochs: Any = 0
-        self.after: Mark | None = None  # the place of the next batch, set when the sources have been read
+        self.after: BatchMark | None = None  # the place of the next batch, set when the sources have been read
         self.begun = False  # True if a caller has begun to make it (only without threads)
         self.read: Any = None  # the samples of the sources, to make it again after an interrupt (only without threads)
         self.handing: Handing | None = None

@@ -68,7 +68,7 @@ class Course:
 
     def passed(self, batch: BatchRun) -> None:
         """Called after a batch has been read: the next one follows it."""
-        batch.after = Mark(self.at.epoch, self.at.iteration + 1, self.at.position + batch.size)
+        batch.after = BatchMark(self.at.epoch, self.at.iteration + 1, self.at.position + batch.size)
         self.at = batch.after
 
     def states_after(self, read: Iterable[BatchRun]) -> dict[str, Any]:

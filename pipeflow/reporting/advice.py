@@ -5,7 +5,7 @@ This module computes advice from figures; it does not run, read or change a pipe
 - A step is *busy* while it is on a processor, and *waits* while it is not (for data, for a processor, for the GIL). It *keeps
   the interpreter* while it holds the GIL, so that no other thread of the process can run Python code.
 - The *pace* is the time from batch to batch. The pace after a change is predicted by a simulation of the executor with the
-  measured times (``executor/model.py``).
+  measured times (``executor/simulation.py``).
 - The step that *bounds* the pipeline is the one that makes the pipeline fastest if it takes a little less time. A step that
   only waits for others makes no difference.
 """

@@ -2,11 +2,13 @@
 
 import pytest
 
-from pipeflow.executor import model
+from pipeflow.executor import model, simulation
 
 
 @pytest.fixture
 def lossless(monkeypatch):
     """Predictions for processors on which work does not lose anything by other work."""
-    for loss in ("SWITCHING", "NEIGHBOURS", "CONTENTION", "MOST_CONTENTION", "CALL_SECONDS"):
+    for loss in ("SWITCHING", "NEIGHBOURS"):
+        monkeypatch.setattr(simulation, loss, 0.0)
+    for loss in ("CONTENTION", "MOST_CONTENTION", "CALL_SECONDS"):
         monkeypatch.setattr(model, loss, 0.0)

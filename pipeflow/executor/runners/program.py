@@ -213,7 +213,7 @@ class Program:
         slot, storage, spec = step.step.outputs[output], step.storages[output], step.step.specs[output]
         require(spec.dtype in (None, dtype))
         if slot not in self.chain.used:
-            return Memory(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
+            return KernelArray(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
         if storage == "dense":  # the memory belongs to the batch
             for extent, known in zip(extents, spec.shape, strict=True):
                 self.check(self._number(extent) == known, fixed=False)
