@@ -31,6 +31,17 @@ class HeapPool:
         self._lock = threading.Lock()
         self.allocations = 0
         self.reserved = 0
+        self.page_locked: HeapPool | None = None  # memory for results that are only copied to a device
+
+    @property
+    def for_device(self) -> "HeapPool":
+        """The pool for results that are only copied to a device; this one if there is none."""
+        return self if self.page_locked is None else self.page_locked
+
+    @property
+    def all_reserved(self) -> int:
+        """The bytes of all blocks, page-locked ones included."""
+        return self.reserved + (0 if self.page_locked is None else self.page_locked.reserved)
 
     def take(self, nbytes: int) -> np.ndarray:
         """``nbytes`` of memory as uint8. It is not used again before the last array that refers to it is gone."""

@@ -10,7 +10,7 @@ from pipeflow.compile.computed import ComputedNodes
 from pipeflow.compile.read_back import read_back
 from pipeflow.compile.rights import memory_of, shared_with_workers, with_rights
 from pipeflow.compile.stages import columns_of, levels_of, origins_of, stages_of
-from pipeflow.compile.storage import storage_of
+from pipeflow.compile.storage import only_sent, storage_of
 from pipeflow.plan import External, Plan, Slot
 from pipeflow.record.graph import Graph
 from pipeflow.saving.values import plain
@@ -55,8 +55,14 @@ def _plan(graph: Graph, seed: int, on_error: Any) -> Plan:
     replaces = any(isinstance(rule, str) and rule == "replace" for rule in rules)
     final = with_rights(stages, memory, replaces)
     shared = shared_with_workers(final, memory.roots, storage, on_error)
+    sent = only_sent(final, storage, computed.outputs)
     slots = tuple(
-        Slot(i, spec, storage[i], "device" if on_device else "shared" if i in shared else "heap")
+        Slot(
+            i,
+            spec,
+            storage[i],
+            "device" if on_device else "shared" if i in shared else "pinned" if i in sent else "heap",
+        )
         for i, (spec, on_device) in enumerate(zip(computed.specs, computed.on_device))
     )
     if not plain(on_error):

@@ -332,6 +332,17 @@ def shared_slots_are_for_workers(plan: Plan) -> Iterator[str]:
 
 
 @_rule
+def page_locked_slots_are_for_the_device(plan: Plan) -> Iterator[str]:
+    """Page-locked memory has only data that is copied to the device: no code writes to it while the copy runs."""
+    pinned = {slot.id for slot in plan.slots if slot.memory == "pinned"}
+    if pinned.intersection(plan.outputs):
+        yield f"{sorted(pinned.intersection(plan.outputs))} are page-locked for the device, and are outputs"
+    for step in plan.steps():
+        if step.role != "transfer" and pinned.intersection(step.reads()):
+            yield f"{step.name} reads page-locked memory of data that goes to the device"
+
+
+@_rule
 def steps_are_calls_of_their_operators(plan: Plan) -> Iterator[str]:
     """Inputs, arguments, outputs and the key fit the declaration of the operator."""
     for number, stage, _, step in _placed(plan):

@@ -38,6 +38,17 @@ def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collecti
     return storage
 
 
+def only_sent(stages: Sequence[Stage], storage: Sequence[Storage], outputs: Collection[int]) -> set[int]:
+    """The slots that are only copied to the device."""
+    roles: dict[int, set[str]] = {}
+    for stage in stages:
+        for step in stage.all_steps():
+            for slot in step.reads():
+                roles.setdefault(slot, set()).add(step.role)
+    sent = {slot for slot, found in roles.items() if found == {"transfer"} and slot not in outputs}
+    return {slot for slot in sent if storage[slot] not in ("constant", "column")}
+
+
 def _stays(number: int, readers: Sequence[tuple[int, Step]], storage: Sequence[Storage]) -> bool:
     """True if only its stage needs a slot: no step passes it, or a view of it, to another stage or to the user."""
     return all(

@@ -16,6 +16,8 @@ and ``device/tensors.py``:
 8. The stream of copies to the host reads a block after the kernels that wrote it are done. The next write of the block waits
    for the copy, which is one of its consumers.
 9. The compute stream copies the results of a function after all streams that the function may have used are done.
+10. The memory of a CPU stage that is copied to the device from where it is, is used again after that copy is done: the segment
+    keeps the arrays until then (``synchronize``), and the user never gets them.
 """
 
 from collections import deque

@@ -187,7 +187,7 @@ class Executor:
                 raise StopIteration
             with self._lock:
                 self.measuring.delivered(asked, ready, batch.size, self.crew.threads, used)
-                if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.reserved):
+                if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.all_reserved):
                     self.crew.size = self.tuner.most  # the next call starts those that are missing
                     self._claims.threads, self._claims.alone = self.tuner.threads, self.tuner.alone
                     self.crew.wake()

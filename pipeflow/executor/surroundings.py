@@ -40,6 +40,10 @@ class Surroundings:
     readers: dict[str, Source] = field(default_factory=dict)  # by their names
     beside: Callable[[Sequence[Callable[[], None]]], None] = _in_turn  # runs several functions at the same time
 
+    def __post_init__(self) -> None:
+        if self.device is not None:
+            self.pool.page_locked = self.device.sending
+
     @cached_property
     def workers(self) -> "WorkerPool":
         """The worker processes, made for the first stage or source that needs them and not started yet."""

@@ -27,10 +27,10 @@ class Lease:
     The finaliser only appends to a deque: that is safe from any thread, inside any lock, at exit and in a forked child.
     """
 
-    __slots__ = ("__array_interface__", "__weakref__", "_block", "_home")
+    __slots__ = ("__array_interface__", "__weakref__", "_home", "block")
 
     def __init__(self, block: Block, home: "deque[Block]") -> None:
-        self._block = block
+        self.block = block
         self._home = home
         self.__array_interface__ = {
             "data": (block.address, False),
@@ -40,4 +40,4 @@ class Lease:
         }
 
     def __del__(self) -> None:
-        self._home.append(self._block)
+        self._home.append(self.block)

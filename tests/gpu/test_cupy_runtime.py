@@ -60,6 +60,27 @@ def test_a_pipeline_on_the_second_gpu_leaves_the_first_alone(machine):
     assert machine.device_of_thread() == 0  # the user's thread is what it was
 
 
+def test_threads_that_make_results_for_the_second_gpu(machine):
+    """They allocate page-locked memory there, in threads that never chose a device; it comes back with the pipeline."""
+    large = [np.full((200, 200, 3), k, np.uint8) for k in range(3)]
+
+    def define():
+        images = fn.external_source(lambda: large, layout="HWC")
+        made = fn.python_function(images, function=lambda x: x + np.uint8(1), parallel="threads")
+        return fn.reshape(images + np.uint8(2), layout="HWC").gpu(), made.gpu()
+
+    pipe = build(1, define)
+    for _ in range(4):
+        for added, batch in zip((2, 1), pipe.run()):
+            for one, image in zip(batch.as_cpu().samples(), large, strict=True):
+                np.testing.assert_array_equal(one, image + np.uint8(added))
+    assert machine.pinned
+    del pipe, batch, one
+    gc.collect()
+    assert machine.contexts == {1}
+    assert not machine.pinned
+
+
 def test_a_batch_in_a_cycle_of_garbage(machine):
     """Its memory returns to the pool and is not freed under it: the next batches are right, and all is given back at the end."""
     pipe = build(0, exec_async=False, exec_pipelined=False)

@@ -13,6 +13,7 @@ from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
 from pipeflow.device.tensors import TensorListGPU
+from pipeflow.executor.device.device import SendingPool
 
 SAMPLES, BATCHES = 2, 6
 
@@ -168,6 +169,25 @@ def capsules_from_another_stream(device):
         np.testing.assert_array_equal(pipe.run()[0].as_cpu().as_array(), expected)
 
 
+def sent_from_where_it_is(device):
+    """What a CPU stage has made goes to the device without another copy, and its memory is used again after that."""
+    large = [[np.full((2, 9000, 3), 20 * batch + k, np.uint8) for k in range(SAMPLES)] for batch in range(2 * BATCHES)]
+
+    @pipeline_def(batch_size=SAMPLES, num_threads=1, device_id=0, exec_async=False, exec_pipelined=False)
+    def define():
+        return fn.external_source(large, layout="HWC").gpu()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SendingPool, "FIRST", 2 * large[0][0].nbytes)  # a block for each batch
+        pipe, consumer = define(), Consumer(device)
+        for _ in large:
+            consumer.take(pipe.run()[0])
+    assert not pipe._executor.stages[1].memory.ring._blocks
+    device.finish_all()
+    for seen, images in zip(consumer.seen, large, strict=True):
+        np.testing.assert_array_equal(seen, np.stack(images))
+
+
 def stood_in(device):
     """Values for samples that failed go to the device one after another."""
 
@@ -208,7 +228,16 @@ def own_arrays(device):
     np.testing.assert_array_equal(back.as_array(), np.full((1, 2, 3), 7.0))
 
 
-STORIES = (handed_over, passed_on, brought_back, copied_by_the_user, capsules_from_another_stream, stood_in, own_arrays)
+STORIES = (
+    handed_over,
+    passed_on,
+    brought_back,
+    copied_by_the_user,
+    capsules_from_another_stream,
+    sent_from_where_it_is,
+    stood_in,
+    own_arrays,
+)
 
 
 @pytest.fixture
@@ -271,7 +300,9 @@ def test_the_waits_are_those_that_are_described():
         "DevicePool.take",
         "DevicePool.take",
         "PinnedRing.take",
+        "SegmentMemory.hold",
         "TensorGPU._held",
+        "Work.send",
         "Work.send",
         "download",
         "download",

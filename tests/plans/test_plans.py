@@ -139,6 +139,10 @@ BREACHES = {
         definitions.functions_in_order,
         lambda plan: changed_slot(plan, slot_of(plan, "first"), memory="shared"),
     ),
+    "page_locked_slots_are_for_the_device": (
+        definitions.functions_in_order,
+        lambda plan: changed_slot(plan, slot_of(plan, "first"), memory="pinned"),
+    ),
     "steps_are_calls_of_their_operators": (
         definitions.unused_and_equal,
         lambda plan: changed_step(plan, "kept", constants=(("corner", 3.0),)),

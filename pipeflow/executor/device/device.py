@@ -1,22 +1,23 @@
 """The shared parts of the device stages of one executor: memory, staging blocks, and copies to the CPU."""
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeflow.backends.cpu import HeapPool
+from pipeflow.backends.cpu import HeapPool, size_class
 from pipeflow.device.calls import View
-from pipeflow.device.memory import STAND_IN, DevicePool, PinnedRing, offsets
+from pipeflow.device.memory import STAND_IN, DevicePool, PinnedRing, aligned, offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease, Runtime
 from pipeflow.executor.device.graphs import LaunchGraphs
 from pipeflow.tensors import Block
 
 
-class LandingPool(HeapPool):
-    """Page-locked memory for copies to the CPU; it is used again when nothing refers to it any more."""
+class PinnedPool(HeapPool):
+    """Page-locked memory, which is used again when nothing refers to it any more."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()
@@ -27,11 +28,63 @@ class LandingPool(HeapPool):
         return super().take(max(nbytes, 1 << 15))[:nbytes]
 
     def _allocate(self, capacity: int) -> Block:
-        memory = self._runtime.pinned(capacity)
+        with self._runtime.active():  # any thread may call this
+            memory = self._runtime.pinned(capacity)
         with self._lock:
             self.allocations += 1
             self.reserved += capacity
         return Block("pinned", capacity, memory.__array_interface__["data"][0], memory)
+
+
+class SendingPool(PinnedPool):
+    """Page-locked memory for the results of CPU stages that are copied to the device.
+
+    It is cut out of blocks of one size: to allocate page-locked memory makes the device wait, so samples of ever new sizes must
+    not need new blocks.
+    """
+
+    FIRST, MOST = 1 << 20, 32 << 20  # bytes of a block: more and more, unless one array needs more
+    FEW = 4  # blocks that are allocated before larger ones
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._size = size_class(self.FIRST)
+        self._made = 0  # blocks of this size
+        self._rest = np.empty(0, np.uint8)  # of the last block
+        self._cutting = threading.Lock()
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """``nbytes`` of memory as uint8."""
+        with self._cutting:
+            if nbytes > len(self._rest):
+                self._rest = self._rest[:0].copy()  # the block may be free now
+                self._rest = self._next(nbytes)
+            cut, self._rest = self._rest[:nbytes], self._rest[aligned(nbytes) :]
+            return cut
+
+    def reserve(self, nbytes: int, blocks: int) -> None:
+        """Allocates blocks ahead of their first use."""
+        if not nbytes:
+            return
+        with self._cutting:
+            self._grow(nbytes)
+            super().reserve(self._size, blocks)
+            self._made += blocks
+
+    def _next(self, nbytes: int) -> np.ndarray:
+        self._grow(nbytes)
+        if not self._free.get(self._size):
+            if self._made >= self.FEW and self._size < self.MOST:
+                self._grow(2 * self._size)
+            self._made += 1
+        for free in [free for size, free in self._free.items() if size != self._size]:
+            while free:
+                self.reserved -= free.pop().nbytes
+        return super().take(self._size)
+
+    def _grow(self, nbytes: int) -> None:
+        if nbytes > self._size:
+            self._size, self._made = size_class(nbytes), 0
 
 
 class Device:
@@ -43,7 +96,8 @@ class Device:
         self.blocks = depth + 2  # of an output: for the batches in flight, the delivered one and the one before
         self.batch_size = batch_size
         self.pool = DevicePool(runtime, self.blocks)
-        self.landing = LandingPool(runtime)
+        self.landing = PinnedPool(runtime)  # of copies to the CPU
+        self.sending = SendingPool(runtime)
         self.cuda_graph = cuda_graph
         self.graphs: list[LaunchGraphs] = []
         self.rings: list[PinnedRing] = []
@@ -72,7 +126,8 @@ class Device:
 
     def statistics(self) -> dict[str, Any]:
         """Allocations and bytes, copies, launches and graphs, and the reasons why images were decoded on the CPU."""
-        pinned = sum(ring.allocations for ring in (*self.rings, self.one_by_one)) + self.landing.allocations
+        pinned = sum(ring.allocations for ring in (*self.rings, self.one_by_one))
+        pinned += self.landing.allocations + self.sending.allocations
         return {
             "allocations": self.pool.allocations,
             "reserved": self.pool.reserved,

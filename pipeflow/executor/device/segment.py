@@ -9,7 +9,7 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.graphs import refuse
 from pipeflow.executor.device.segment_steps import CopyStep, OperatorStep, SegmentStep, SelectStep, UploadStep
 from pipeflow.executor.device.stage import DeviceStage
-from pipeflow.executor.device.work import SegmentMemory, Work
+from pipeflow.executor.device.work import LEAST, SegmentMemory, Work
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.plan import Plan, Step, is_in_inputs
 
@@ -29,13 +29,20 @@ class DeviceSegment(DeviceStage):
                 held.update(step.inputs)
         held &= self.made
         with self.runtime.active():
-            carried = sum(self.hints.get(step.inputs[0], 0) for step in stage.steps if step.role == "transfer")
+            transfers = [step for step in stage.steps if step.role == "transfer"]
+            sent = [step for step in transfers if plan.slots[step.inputs[0]].memory == "pinned"]
+            for step in sent:
+                device.sending.reserve(self.hints.get(step.inputs[0], 0), device.blocks)
+            direct = [step for step in sent if self.hints.get(step.inputs[0], 0) >= LEAST * device.batch_size]
+            carried = sum(self.hints.get(step.inputs[0], 0) for step in transfers if step not in direct)
             capacity = aligned(carried + device.batch_size * TABLES * len(stage.steps))
             between = sum(self.hints.get(slot, 0) for slot in self.made - held)
             beside, threads = surroundings.beside, surroundings.settings.threads
             self.memory = SegmentMemory(device, -number - 2, held, capacity, between, beside, threads)
             device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.blocks)
-            self.reserve_slots(held)
+            self.reserve_slots(held - {step.outputs[0] for step in direct})
+            for step in direct:
+                device.pool.reserve(step.outputs[0], self.hints[step.inputs[0]], device.blocks)
             kinds = {"transfer": UploadStep, "merge": SelectStep, "copy": CopyStep}
             self.members: list[SegmentStep] = [kinds.get(step.role, OperatorStep)(plan, step) for step in stage.steps]
             for item in self.members:

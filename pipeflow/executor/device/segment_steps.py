@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -68,7 +69,7 @@ class UploadStep(SegmentStep):
             return
         samples = [value_at(values, row) for row in rows]
         there = [type(sample) is DeviceSample for sample in samples]
-        for kind, move in ((False, work.put), (True, work.adopt)):
+        for kind, move in ((False, partial(work.put, slot=target)), (True, work.adopt)):
             chosen = [place for place, on in enumerate(there) if on == kind]
             if chosen:
                 for place, sample in zip(chosen, move([samples[place] for place in chosen])):

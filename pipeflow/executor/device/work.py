@@ -1,5 +1,6 @@
 """The plan of one batch in a segment: memory, the copy to the device, and the queue of launches."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,11 +15,40 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
 from pipeflow.executor.device.graphs import Queued
 from pipeflow.plan import Step
-from pipeflow.tensors import DeviceSample
+from pipeflow.tensors import Block, DeviceSample, Lease
 
 PART = 4 << 20  # bytes for one thread: to copy them takes a third of a millisecond, to start a thread a tenth
 WIDEST = 16  # bytes of the widest element, a complex number
+LEAST = 64 << 10  # bytes for one copy: to queue a copy takes as long as to copy so many to staging memory
 MOST_PARTS = 4  # the most threads that copy at the same time: so many use the whole bandwidth of the memory
+
+
+def page_locked(array: np.ndarray) -> Block | None:
+    """The page-locked memory of the pipeline that has an array; None for other arrays."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base.block if type(base) is Lease and base.block.kind == "pinned" and array.flags.c_contiguous else None
+
+
+def runs_of(samples: Sequence[np.ndarray], starts: Sequence[int]) -> list[tuple[int, np.ndarray]] | None:
+    """The copies, (offset on the device, bytes), of samples that are in page-locked memory; samples with equal gaps on both
+    sides are one copy. None if other samples are among them, or if staging memory is faster than many small copies.
+    """
+    runs: list[tuple[Block, int, int, int]] = []  # memory, begin and end there, offset on the device
+    for sample, start in zip(samples, starts):
+        if not sample.nbytes:
+            continue
+        block = page_locked(sample)
+        if block is None:
+            return None
+        begin = array_address(sample) - block.address
+        if runs and runs[-1][0] is block and begin - start == runs[-1][1] - runs[-1][3]:
+            _, begin, _, start = runs.pop()
+        runs.append((block, begin, array_address(sample) - block.address + sample.nbytes, start))
+    if sum(end - begin for _, begin, end, _ in runs) < LEAST * len(runs):
+        return None
+    return [(start, block.owner[begin:end]) for block, begin, end, start in runs]
 
 
 class StagingChunk:
@@ -74,8 +104,15 @@ class SegmentMemory:
         self.held = held  # the slots whose memory belongs to the batch
         self.ring = device.ring()
         self.capacity = capacity  # bytes that one batch copies to the device
+        self.sending: deque[tuple[Any, list[np.ndarray]]] = deque()  # arrays that are being copied to the device
         self.arena = DeviceArena(device.pool, between)
         self.graphs = device.launch_graphs()
+
+    def hold(self, event: Any, arrays: list[np.ndarray]) -> None:
+        """Keeps arrays until the copies from them are done. The host waits if the device is too many batches behind."""
+        self.sending.append((event, arrays))
+        while self.sending and (len(self.sending) > self.device.depth or self.runtime.done(self.sending[0][0])):
+            self.runtime.synchronize(self.sending.popleft()[0])
 
 
 class Work:
@@ -88,6 +125,8 @@ class Work:
         self.memory = memory
         self.failed = failed
         self.chunks: list[StagingChunk] = []
+        self.direct: list[tuple[int, np.ndarray]] = []  # address on the device, and the bytes to copy there
+        self.sent: list[np.ndarray] = []  # the arrays that have these bytes
         self.queue: list[Queued] = []
         self.leases: list[DeviceLease] = []
         self.constants: dict[int, DeviceArray] = {}
@@ -124,9 +163,24 @@ class Work:
         place[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return address
 
-    def put(self, samples: Sequence[np.ndarray]) -> list[DeviceArray]:
-        """Samples that are copied to the device, one after another."""
+    def put(self, samples: Sequence[np.ndarray], slot: int | None = None) -> list[DeviceArray]:
+        """Samples that are copied to the device, one after another; those of a slot from where they are, if possible."""
         starts, total = offsets([sample.nbytes for sample in samples])
+        runs = None if slot is None else runs_of(samples, starts)
+        if runs:
+            lease = self.memory.device.pool.take(slot, total, self.memory.runtime.copying)
+            self.leases.append(lease)
+            address = lease.block.address
+            self.direct += [(address + start, piece) for start, piece in runs]
+            self.sent += samples
+        else:
+            address, lease = self._staged(samples, starts, total)
+        return [
+            DeviceArray(View(address + start, sample.shape, sample.dtype), lease)
+            for sample, start in zip(samples, starts)
+        ]
+
+    def _staged(self, samples: Sequence[np.ndarray], starts: Sequence[int], total: int) -> tuple[int, DeviceLease]:
         place, address, lease = self.stage(total)
         count = max(1, min(self.memory.parts, total // PART, len(samples)))
         parts: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(count)]
@@ -135,10 +189,7 @@ class Work:
                 target = place[start : start + sample.nbytes].view(sample.dtype).reshape(sample.shape)
                 parts[start * count // total].append((target, sample))
         self.memory.beside([partial(copy_all, part) for part in parts])
-        return [
-            DeviceArray(View(address + start, sample.shape, sample.dtype), lease)
-            for sample, start in zip(samples, starts)
-        ]
+        return address, lease
 
     def adopt(self, samples: Sequence[DeviceSample]) -> list[DeviceArray]:
         """Samples that are on the device already. Their memory is used directly, or copied if kernels cannot read it."""
@@ -170,7 +221,14 @@ class Work:
             runtime.upload(runtime.copying, chunk.lease.block.address, chunk.pinned.array[: chunk.used])
             runtime.record(chunk.pinned.copied, runtime.copying)
             runtime.wait(runtime.computing, chunk.pinned.copied)
-        memory.device.uploads += len(self.chunks)
+        for address, piece in self.direct:
+            runtime.upload(runtime.copying, address, piece)
+        if self.direct:
+            event = runtime.event()
+            runtime.record(event, runtime.copying)
+            runtime.wait(runtime.computing, event)
+            memory.hold(event, self.sent)
+        memory.device.uploads += len(self.chunks) + len(self.direct)
         if len(self.chunks) > 1:
             memory.capacity = aligned(sum(chunk.used for chunk in self.chunks) * 3 // 2)
 

@@ -35,6 +35,7 @@ class BoundStep:
         self.converts = self.op.traits_of(self.constants).converts
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
+        self.sent = tuple(plan.slots[slot].memory == "pinned" for slot in step.outputs)
         self.clock = Clock()
         self.probe: GilProbe | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
         self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
@@ -51,16 +52,18 @@ class BoundStep:
         self.clock.reset()
 
     def memory(self, batch: BatchRun, pool: HeapPool, output: int) -> Any:
-        """The allocator of an output: the pool, or memory shared with the workers if only they read it."""
-        return batch.region if self.shared[output] else pool
+        """The allocator of an output: the pool, or that of memory for the workers or the device if only they read it."""
+        if self.shared[output]:
+            return batch.region
+        return pool.for_device if self.sent[output] else pool
 
     def reserve_hints(self, pool: HeapPool, batch_size: int, batches: int) -> None:
         """Allocates memory of the size that a function of the user has announced for its results."""
-        for hint, shared in zip(self.step.hint, self.shared):
+        for hint, shared, sent in zip(self.step.hint, self.shared, self.sent):
             if self.step.user_code and not shared:
                 nbytes = slab_size(batch_size, hint)
                 try:
-                    pool.reserve(nbytes, batches)
+                    (pool.for_device if sent else pool).reserve(nbytes, batches)
                 except MemoryError as error:
                     asked = f"bytes_per_sample_hint={hint} needs {batches} blocks of {nbytes} bytes"
                     add_notes(error, [asked, *self.step.notes()])

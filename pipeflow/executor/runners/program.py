@@ -221,7 +221,7 @@ class Program:
         else:
             address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         registers = [self._number(extent).register for extent in extents]
-        self.places.append(_Place(slot, storage, address.register, registers, dtype))
+        self.places.append(_Place(slot, storage, address.register, registers, dtype, step.sent[output]))
         if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
@@ -271,6 +271,7 @@ class Program:
             registers[:, register : register + 1 + axes] = [
                 (tools.address_of(arrays[number]), *arrays[number].shape) for _, arrays in left
             ]
+        memory = pool.for_device if any(place.sent for place in self.places) else pool
         dense = [place for place in self.places if place.storage == "dense"]
         for place in dense:
             registers[:, place.address] = [tools.address_of(held_by(batch, place.slot, sample)) for sample, _ in left]
@@ -296,7 +297,7 @@ class Program:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
             results = scratch[:0]
             if len(dense) < len(self.places):
-                results = pool.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
+                results = memory.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
             blocks.append((begin, results))
             begin, more, least = tools.run(
                 self._program,
@@ -401,8 +402,9 @@ def _value(given: Any) -> int:
 class _Place:
     """A result that is read after the chain."""
 
-    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype) -> None:
+    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype, sent: bool) -> None:
         self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
+        self.sent = sent  # it is only copied to the device
 
     def of(self, block: np.ndarray, registers: list[int]) -> np.ndarray:
         """The result of a sample, in the memory of several."""

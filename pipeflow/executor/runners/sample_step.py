@@ -144,12 +144,13 @@ class SampleStep(BoundStep):
         assert self.fetched_from is not None
         ((slot, _),) = self.inputs
         held = batch.values[slot]
+        memory = pool.for_device if self.sent[0] else pool
 
         # The memory of the thread has room for one sample, but these samples must be kept until the chunk is done.
         blocks = [arena] if self.storages[0] != "table" or self.step.copied else []
 
         def room(nbytes: int) -> np.ndarray:
-            return blocks.pop().block(self.step.outputs[0], nbytes) if blocks else pool.take(nbytes)
+            return blocks.pop().block(self.step.outputs[0], nbytes) if blocks else memory.take(nbytes)
 
         fetched = self.fetched_from.fetch_many([int(held[sample]) for sample in rows], room)
         done = set()

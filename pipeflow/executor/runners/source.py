@@ -30,7 +30,6 @@ class SourceStep(BoundStep):
             raise wide from wide.__cause__
         self.no_copy = bool(self.constants.get("no_copy"))
         self.number = number
-        self.to_gpu = [_only_sent(plan, slot) for slot in step.outputs]
         self.keeper = Keeper.of(step.name, self.constants)
 
     def state(self, checkpointing: bool) -> Any:
@@ -54,7 +53,7 @@ class SourceStep(BoundStep):
         feed = self.source.next(request)
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
             memory = self.memory(batch, pool, output)
-            if not self.to_gpu[output]:
+            if not self.sent[output]:
                 self._refuse_gpu(values, output)
             batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, memory)
             declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
@@ -80,12 +79,6 @@ class SourceStep(BoundStep):
                 f"output {output} of the source gives data on the GPU, and is read on the CPU: write "
                 'fn.external_source(..., device="gpu"), and .cpu() where it is read'
             )
-
-
-def _only_sent(plan: Plan, slot: int) -> bool:
-    """True if every step that reads a slot copies it to the GPU."""
-    readers = [step for stage in plan.stages for step in stage.all_steps() if slot in step.reads()]
-    return bool(readers) and slot not in plan.outputs and all(step.role == "transfer" for step in readers)
 
 
 def _copied(values: Any, size: int, memory: Any) -> Any:

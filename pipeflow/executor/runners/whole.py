@@ -200,7 +200,8 @@ class WholeStep(BoundStep, StageRunner):
             return drawn if active is None else drawn[active]
 
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
-        memory = batch.region if self.shared and all(self.shared) else self.pool
+        kinds = {*zip(self.shared, self.sent)}
+        memory = self.memory(batch, self.pool, 0) if len(kinds) == 1 else self.pool
         call = BatchCall(size, keys, layouts, memory.take, step.hint, self.sources(batch))
         try:
             outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
