@@ -27,7 +27,7 @@ LIBRARIES = {
 NEVER = (sys.stdlib_module_names - {"__main__", "test"}) | LIBRARIES
 CONVERTED_MODULES = ("pipeflow.auto_aug",)
 
-# A file edited after this moment may no longer be the text that was imported.
+# The text of a file that is edited after this moment may differ from the text that was imported.
 _STARTED = time.time()
 
 Definition = ast.FunctionDef | ast.Lambda

@@ -1,7 +1,7 @@
 """Exception types, notes, and the user's file and line.
 
-An exception from user code keeps its object and type and gains notes (PEP 678). Our own checks raise the built-in type
-DALI raises or a subclass of it, so that ported code keeps catching it.
+An exception from user code keeps its object and type, and gets notes (PEP 678). Checks of this package raise the built-in type
+that DALI raises, or a subclass of it, so that programs for DALI still catch it.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""Progress of slow work on one line of the terminal: tqdm where it is installed, else a line of our own.
+"""Progress of slow work on one line of the terminal: by tqdm if it is installed, else a simple line.
 
 It appears only on a terminal, after a moment, and never in CI. TQDM_DISABLE=1 turns it off.
 """
@@ -18,7 +18,7 @@ EVERY = 0.1  # seconds between two states of the line
 
 
 def wanted() -> bool:
-    """True if a person is likely to see the line."""
+    """True if the line will probably be seen: error output is a terminal, and not in CI."""
     try:
         terminal = sys.stderr.isatty()
     except (AttributeError, ValueError):  # there is no error output, or it is closed
@@ -27,7 +27,7 @@ def wanted() -> bool:
 
 
 class Progress:
-    """Shows what is done and how much of it: ``with Progress("verify", 500) as progress: ... progress.step()``."""
+    """Shows the name of the work and its progress: ``with Progress("verify", 500) as progress: ... progress.step()``."""
 
     def __init__(self, what: str, total: int | None = None) -> None:
         self.what, self.total, self.done = what, total, 0
@@ -38,7 +38,7 @@ class Progress:
         self._visible = False
 
     def step(self, count: int = 1) -> None:
-        """So many more are done; any thread may call it."""
+        """Counts more items as done; any thread may call it."""
         with self._lock:
             self.done += count
             now = timing.wall()
@@ -82,7 +82,7 @@ def _bar(what: str, total: int | None) -> Any:
 
 
 def over(items: Iterable[Any], what: str, total: int | None = None) -> Iterator[Any]:
-    """The items, with progress."""
+    """The items, in order; the line shows how many were taken."""
     with Progress(what, total) as progress:
         for item in items:
             yield item

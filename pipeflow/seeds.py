@@ -73,12 +73,12 @@ def bits(keys: Any, count: int, start: int = 0) -> np.ndarray:
 
 
 def units_of(bits: np.ndarray) -> np.ndarray:
-    """The floats in [0, 1) that Key.unit makes of random bits."""
+    """The floats in [0, 1) that Key.unit makes from random bits."""
     return (bits >> _S11) * _TWO_POW_53
 
 
 def integers_of(bits: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """The integers from 0 that Key.integer makes of random bits; ``below`` is less than 2**32."""
+    """The integers from 0 that Key.integer makes from random bits; ``below`` is less than 2**32."""
     below = below.astype(np.uint64)
     high, low = bits >> _S32, bits & _LOW
     return ((high * below + (low * below >> _S32)) >> _S32).astype(np.int64)

@@ -68,7 +68,7 @@ def user() -> str:
 
 
 def private_folder(path: Path) -> Path:
-    """Makes a folder that only this user can open; one that another user could have written to, or a link, is refused."""
+    """Makes a folder that only this user can open. A link, or a folder that another user could have written to, is an error."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = path.lstat()
     own = not hasattr(os, "getuid") or (state.st_uid == os.getuid() and not state.st_mode & 0o077)
@@ -171,7 +171,7 @@ def _share(quota: str, period: str | None) -> float | None:
 
 
 def busy_seconds() -> float | None:
-    """Seconds that the processors of this process have been busy, for any program; None if the system does not count them."""
+    """Seconds in which the processors of this process were busy, for any program; None if the system does not count them."""
     wanted = {f"cpu{number}" for number in processors()}
     ticks, found = 0, False
     for line in lines_of("/proc/stat"):
@@ -194,14 +194,14 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in glibc
 
 
 def keep_freed_memory(most: int) -> None:
-    """Lets the C library keep up to so many freed bytes, where it has such a limit and the user has not set one.
+    """Lets the C library keep up to this number of freed bytes, if it has such a limit and the user has not set one.
 
-    Arrays of 100 KB and more are otherwise returned to the system whenever the items of a batch are freed, and the next ones pay
-    for fresh pages.
+    Else the memory of arrays of 100 KB and more is returned to the system whenever the items of a batch are freed, and the next
+    items need new pages.
     """
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return
-    with suppress(AttributeError, OSError, TypeError):  # another C library, or none that can be found
+    with suppress(AttributeError, OSError, TypeError):  # another C library, or it cannot be found
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in ((_TRIM_THRESHOLD, most), (_MMAP_THRESHOLD, most), (_TOP_PAD, most // 16)):
             mallopt(parameter, value)

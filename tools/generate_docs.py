@@ -11,7 +11,8 @@ from pathlib import Path
 import benchmark_pages
 import example_data
 
-from pipeflow import dali_names, declare, fn, porting, types
+from pipeflow import dali_names, declare, fn, types
+from pipeflow.commands import porting
 from pipeflow.declare import NO_EFFECT, REQUIRED, SEED, UNIVERSAL, OpDef, Param, describe_kind, registry
 from pipeflow.pipeline import NO_EFFECT as PIPELINE_NO_EFFECT
 

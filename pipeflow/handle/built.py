@@ -42,8 +42,8 @@ class Built(Definition):
         self._seed_given = seed_given
         self._executor: Executor | None = None
         self._debug: DebugRun | None = None
-        self._turn = threading.RLock()  # one caller at a time: a batch and the data fed for it belong to one caller
-        # Size and padding of the last batch. Its outputs are not kept here: their memory is free when the user drops them.
+        self._turn = threading.RLock()  # one caller at a time: a batch and the data fed for it are for one caller
+        # Size and padding of the last batch. Its outputs are not kept here, so their memory is free when the user drops them.
         self._last: Held[tuple[int, np.ndarray | None] | None] = Held(None)
         self._loop: Any = None
         self._place: Held[dict[str, Any]] = Held({})  # the position of the iteration by epochs
@@ -132,7 +132,9 @@ class Built(Definition):
         return on_cpu(graph)
 
     def _one_at_a_time(self) -> None:
-        """With differentiable functions each batch is made by the call that takes it, in the caller's thread."""
+        """Sets that each batch is made by the call that takes it, in the caller's thread, if there are
+        differentiable functions.
+        """
         assert self._plan is not None
         functions = self._plan.differentiable()
         if not functions:
@@ -162,7 +164,7 @@ class Built(Definition):
             raise
 
     def _check_declared(self, graph: Graph) -> None:
-        """Refuses lists of output types, dimensions or layouts that do not have one entry for each output."""
+        """Raises an error for lists of output types, dimensions or layouts that do not have one entry for each output."""
         for name in ("dtype", "ndim", "layout"):
             expected = self._expected(name)
             if isinstance(expected, (list, tuple)) and len(expected) != len(graph.outputs):
@@ -183,7 +185,7 @@ class Built(Definition):
         return self._settings.depth if tuner is None else tuner.depth
 
     def _compiled(self) -> Executor:
-        """The executor; a debug pipeline has none and raises."""
+        """The executor; an error for a debug pipeline, which has none."""
         self.build()
         if self._executor is None:
             raise InvalidState(NOT_COMPILED)

@@ -1,4 +1,4 @@
-"""The report of ``pipe.settings()``: every setting that has to do with speed, who chose it, and why."""
+"""The report of ``pipe.settings()``: every setting that changes the speed, who chose it, and why."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ class Looking(Running, Reports):
     def again(self, **settings: Any) -> Self:
         """A copy of the pipeline at its beginning, not built, with other settings. This pipeline does not change.
 
-        Sources that are iterators are shared: what one of the two reads, the other one does not get.
+        Sources that are iterators are shared: an item that one of the two reads is missing in the other.
         """
         other = copy.copy(self)
         graph = None if isinstance(self._define, DebugDefinition) else self._recorded()
@@ -53,7 +53,7 @@ class Looking(Running, Reports):
         return pictures.show(self.first_batches(n), n, **how)
 
     def first_batches(self, samples: int) -> list[Any]:
-        """What ``run()`` gives from the beginning, until there are so many samples or the data ends."""
+        """The batches of ``run()`` from the beginning, until they have this number of samples or the data ends."""
         found: list[Any] = []
         with self._aside() as other, suppress(StopIteration):
             while sum(len(batches[0]) for batches in found) < samples:
@@ -81,15 +81,15 @@ class Looking(Running, Reports):
     ) -> Path:
         """Measures the pipeline and writes a report: a page for a browser (``.html``), or its first part as a picture (``.png``).
 
-        What runs is ``again()``, so the pipeline itself does not move: ``batches`` batches, or as many as fit into ``seconds``,
-        and a quarter of that for each number of ``threads`` (1, 2, 4 and so on up to the processors; ``()`` leaves them out).
-        If the pipeline ran in a loop before, the report has the share of its time that the loop waited. ``against`` is the
-        page of an earlier report, or what ``pipeflow bench --json`` printed: the two runs are put side by side.
+        It runs ``again()``, so the pipeline itself does not move: ``batches`` batches, or as many as fit into ``seconds``, and a
+        quarter of that for each number of ``threads`` (1, 2, 4 and so on up to the processors; ``()`` leaves them out). If the
+        pipeline ran in a loop before, the report has the share of its time that the loop waited. ``against`` is the page of an
+        earlier report, or the output of ``pipeflow bench --json``: the report then compares the two runs.
         """
         return reporting.write(self, path, batches=batches, seconds=seconds, threads=threads, against=against)
 
     def metrics(self) -> str:
-        """The figures since the first batch, as text in the format of Prometheus."""
+        """The measured numbers since the first batch, as text in the format of Prometheus."""
         return watching.exposition(self._compiled())
 
     def _repr_html_(self) -> str:

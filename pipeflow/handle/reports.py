@@ -14,7 +14,7 @@ from pipeflow.handle.built import Built
 from pipeflow.handle.choices import SettingsReport, report_settings
 from pipeflow.reporting.advice import WAYS, Advice, advise, predicted
 
-ENOUGH_BATCHES = 3  # for advice
+ENOUGH_BATCHES = 3  # the fewest batches for advice
 
 
 class Reports(Built):
@@ -47,8 +47,8 @@ class Reports(Built):
     def measure(self) -> Iterator[None]:
         """Measures each step during a ``with`` block, for ``statistics()`` and ``advice()``.
 
-        For half a second of every Python function another thread competes for the interpreter lock (the GIL). This
-        measures for how much of its time the function lets other threads wait.
+        For half a second of every Python function, another thread competes for the interpreter lock (the GIL). This measures the
+        share of its time in which the function makes other threads wait.
         """
         executor = self._compiled()
         if self._measuring:
@@ -77,7 +77,7 @@ class Reports(Built):
         """The steps that limit the speed of this pipeline, and the changes that would help, with their gain; empty if
         the pipeline is balanced.
 
-        It uses measured times: run the pipeline for a while first, best inside ``with pipe.measure():``.
+        It uses measured times: first run the pipeline for a while, best inside ``with pipe.measure():``.
         """
         return advise(self._enough("advice"))
 
@@ -94,10 +94,10 @@ class Reports(Built):
     ) -> Prediction:
         """The speed that this pipeline would have with other settings, from the measured times.
 
-        A setting that is not given stays as it is.
-        ``parallel`` is for all Python functions, or for some: ``{"python_function_0": "threads"}``, by the names of their nodes.
-        ``jit`` is True for all functions, or a list of such names; it counts only that a compiled function does not hold the GIL.
-        ``cached`` is the name of a node: the speed of later epochs, if ``fn.cache`` around it kept all samples.
+        A setting that is not given stays as it is. ``parallel`` is for all Python functions, or for some:
+        ``{"python_function_0": "threads"}``, by the names of their nodes. ``jit`` is True for all functions, or a list of such
+        names; the prediction assumes only that a compiled function does not hold the GIL. ``cached`` is the name of a node: the
+        speed of later epochs, if ``fn.cache`` around it kept all samples.
         """
         run = self._enough("a prediction")
         functions = [step.name for step in run.steps if step.python]

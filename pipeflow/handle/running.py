@@ -30,7 +30,7 @@ class Running(Built):
         """The next batch, as a tuple with one batch for each output. Keywords feed external sources by their names."""
         if isinstance(cuda_stream, (np.ndarray, list, tuple, TensorListCPU)):
             raise TypeError("inputs are passed by the names of their sources: run(name=data)")
-        del cuda_stream  # the GPU backend hands over by event
+        del cuda_stream  # the GPU backend uses an event instead
         handing = Handing()
         self._check_caller()
         with self._turn:
@@ -38,7 +38,7 @@ class Running(Built):
         return delivered.to(handing)
 
     def _check_caller(self) -> None:
-        """Refuses a call from a function of this pipeline: it would wait for its own batch."""
+        """Raises an error for a call from a function of this pipeline: it would wait for its own batch."""
         if self._executor is not None:
             self._executor.check_caller()
 
@@ -64,7 +64,7 @@ class Running(Built):
         return delivered
 
     def _note(self, handing: Handing, delivered: Delivered) -> None:
-        """Notes a batch as the last one, once the caller has it."""
+        """Notes a batch as the last one, as soon as the caller has it."""
         self._last.change(handing, (delivered.size, delivered.padding))
 
     def schedule_run(self) -> None:
@@ -107,7 +107,7 @@ class Running(Built):
         self._check_api = enable
 
     def _use(self, api: types.PipelineAPIType) -> None:
-        """Notes whether run() or schedule_run() is used, and refuses the other one in the same epoch."""
+        """Notes if run() or schedule_run() is used, and raises an error for the other one in the same epoch."""
         executor = self._executor or self._debug
         if api is not self._api:
             used = executor is not None and (executor.in_flight or self._last.get() is not None)
@@ -173,7 +173,7 @@ class Running(Built):
         return [self._known_as(item.step.name) for item in self._compiled().sources if item.source.fed is not None]
 
     def input_feed_count(self, input_name: str) -> int:
-        """How many batches to feed before the next run(): the prefetch depth at first, then one."""
+        """The number of batches to feed before the next run(): the prefetch depth at first, then one."""
         executor = self._built()
         if isinstance(executor, DebugRun):
             return 1

@@ -51,7 +51,7 @@ class States(Built):
     def seek(self, step: int, epoch: int = 0) -> None:
         """Goes to batch ``step`` of ``epoch`` without making the batches before it.
 
-        The time does not depend on the number. With sources or functions that have a state it raises.
+        The time does not depend on the number of batches. With sources or functions that have a state, it raises an error.
         """
         for name, value in (("step", step), ("epoch", epoch)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < FURTHEST:

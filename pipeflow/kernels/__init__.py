@@ -1,1 +1,1 @@
-"""Compiled code: arrays and numbers in, arrays out."""
+"""Compiled code, which takes arrays and numbers and returns arrays."""

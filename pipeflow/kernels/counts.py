@@ -1,4 +1,4 @@
-"""What kernels count of their own work, by the thread that did it: a pipeline adds up what its threads did."""
+"""Counts of the work of kernels, kept for each thread; a pipeline adds up the counts of its threads."""
 
 import threading
 from collections import Counter
@@ -10,7 +10,7 @@ _lock = threading.Lock()
 
 
 def count(what: str, number: int = 1) -> None:
-    """Counts things for this thread; only its own thread writes a counter."""
+    """Adds to a counter of this thread; a counter is written only by its own thread."""
     thread = threading.current_thread()
     counter = _of_thread.get(thread)
     if counter is None:

@@ -1,10 +1,10 @@
-"""The files of compiled code: a process compiles only what no process of this user has compiled before.
+"""The files of compiled code: a process compiles only code that no process of this user has compiled before.
 
-Compiled code is run as it is read. A folder is used only if this user owns it and no other user can change it or any
-folder above it; each file has a digest of its content, so that a damaged one is compiled again. Files are written under
-another name and moved into place, so that processes which compile at the same moment do not disturb each other. Of several
-processes that need the same kernel one compiles it, and the others wait for its file. Where no folder of the user can be
-written, the processes of one start share a temporary one, which the first of them removes when it ends.
+Compiled code is run without a check of its meaning. So a folder is used only if this user owns it and no other user can change
+it or any folder above it. Each file has a digest of its content, so that a damaged file is compiled again. Files are written
+under another name and then renamed, so that processes that compile at the same time do not disturb each other. If several
+processes need the same kernel, one compiles it, and the others wait for its file. If no folder of the user can be written, a
+program and its worker processes share a temporary folder, which the program removes when it ends.
 
 Numba is not loaded here: the CUDA kernels, which are kept in the same way, do not need it.
 """
@@ -30,11 +30,11 @@ from pipeflow.kernels.cpu.kernel_folder import chosen_base
 
 log = logging.getLogger("pipeflow.kernels")
 
-# Set by a process that keeps kernels in a temporary folder, for the processes it starts.
+# Set by a process that keeps kernels in a temporary folder, for the processes that it starts.
 SHARED = "PIPEFLOW_SHARED_KERNELS"
 _DIGEST_BYTES = 32
-# Seconds for which a process waits for another one that compiles the same kernel, and seconds between two looks. The system
-# drops the lock of a process that has ended; the limit is for a process that was stopped, and for disks with broken locks.
+# Seconds for which a process waits for another one that compiles the same kernel, and seconds between two checks. The system
+# releases the lock of a process that has ended; the limit is for a process that was stopped, and for disks with broken locks.
 _LONGEST_WAIT = 60.0
 _LOOK = 0.01
 
@@ -51,14 +51,14 @@ def refusal(folder: Path) -> str:
         status = level.stat()
         if status.st_uid not in (user, 0) or (level == resolved and status.st_uid != user):
             return f"{level} belongs to another user"
-        # In a folder with the sticky bit, like /tmp, others can add names but not replace ours.
+        # In a folder with the sticky bit, like /tmp, other users can add files but not replace files of this user.
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (level == resolved or not status.st_mode & stat.S_ISVTX):
             return f"{level} can be written by others"
     return ""
 
 
 def why_not(folder: Path) -> str:
-    """Creates the folder. "" if it can be written and no other user could have put files there, else the reason."""
+    """Creates the folder. Returns "" if it can be written and no other user could have put files there, else the reason."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = refusal(folder)
@@ -99,7 +99,7 @@ def folder_for(name: str) -> Path | None:
 
 @cache
 def _temporary_base() -> Path | None:
-    """A folder for this process and those it starts; removed when this process ends."""
+    """A folder for this process and the processes that it starts; it is removed when this process ends."""
     for parent in (None, "/dev/shm"):
         try:
             base = Path(tempfile.mkdtemp(prefix="pipeflow-kernels-", dir=parent))
@@ -117,10 +117,10 @@ def _remove(base: Path, owner: int) -> None:
 
 
 class KernelFiles:
-    """One file a specialisation, named by the digest of its key; the content follows its own digest.
+    """A file for each specialisation, named by the digest of its key. It begins with a digest of its content.
 
-    Numba's own cache numbers its files in an index that two processes may write at once, and then one process can read the
-    other's code under its own signature.
+    Numba's own cache numbers its files in an index. If two processes write it at the same time, one process may read the code of
+    the other under its own signature.
     """
 
     def __init__(self, folder: Path, name: str, dumps: Callable[[Any], bytes] = pickle.dumps) -> None:
@@ -133,7 +133,7 @@ class KernelFiles:
         return self.folder / f"{self.name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
 
     def load(self, key: Any) -> Any:
-        """The stored specialisation, or None; a file that is damaged counts as absent."""
+        """The stored specialisation; None if there is none, or if its file is damaged."""
         path = self.path(key)
         try:
             content = read_own(path)
@@ -169,19 +169,19 @@ class KernelFiles:
 
 
 class Locks:
-    """Locks with names, each held once at a time. All are in one empty file of the folder: a name is a place in it.
+    """Locks with names; a lock can be held once. All are in one empty file of the folder: a name is a place in this file.
 
-    Where the system or the disk has no locks, every process gets every lock: they save work, no result depends on them.
+    If the system or the disk has no locks, every process gets every lock: locks only save work, and no result depends on them.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "locks"
         self._guard = threading.Lock()
         self._descriptor = -1
-        self._held: set[str] = set()  # the file stays open for them: closing it would drop the locks
+        self._held: set[str] = set()  # the file stays open for these: to close it would release the locks
 
     def take(self, name: str) -> bool:
-        """True if the lock was free and is now held."""
+        """Takes a lock; False if it is held already."""
         with self._guard:
             if name in self._held:
                 return False
@@ -234,7 +234,7 @@ class Turns:
         self._taken: list[str] = []
 
     def wait(self, path: Path) -> bool:
-        """Waits until the file is there (True), or until it is this process's turn to make it (False)."""
+        """Waits until the file exists (returns True), or until it is the turn of this process to make it (returns False)."""
         end = timing.wall() + _LONGEST_WAIT
         while path.name not in self._taken and not path.exists():
             if self._locks.take(path.name):
@@ -248,7 +248,7 @@ class Turns:
 
     @contextmanager
     def given_back(self) -> Iterator[None]:
-        """Ends the turns that begin inside; turns of kernels that are compiled meanwhile end by themselves."""
+        """A context that ends the turns that begin inside it; turns of kernels that are compiled meanwhile end by themselves."""
         before = len(self._taken)
         try:
             yield

@@ -392,7 +392,7 @@ class LoaderProgress:
 
     def __init__(self, epoch: int, kind: str, opening: Mapping[str, Any], walk: Walk) -> None:
         self.epoch, self.kind, self.opening, self.walk = epoch, kind, opening, walk
-        self.announced = False  # True if the loop has been told that the epoch is over
+        self.announced = False  # True if the loop has received the end of the epoch
 
     def state(self) -> dict[str, Any]:
         """The state of the loader after the last batch that was delivered."""

@@ -134,8 +134,9 @@ def _beside_threads() -> bool:
 
 
 def start_method(context: Any) -> str:
-    """The start method of workers: the given one, or that of `multiprocessing` and torch in this program. With "fork" the
-    workers begin as copies of this process, so they have the data set and its libraries.
+    """The start method of workers: the given one, or that of `multiprocessing` and torch in this program.
+
+    With "fork" the workers begin as copies of this process, so they have the data set and its libraries.
     """
     if context is None:
         usual = multiprocessing.get_all_start_methods()[0]  # get_start_method() alone would fix it for the program

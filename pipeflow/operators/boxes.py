@@ -189,7 +189,7 @@ MOST_WINDOWS = 20_000  # windows that are tried if there is no limit; then the b
 
 
 def box_columns(layout: str, ndim: int) -> tuple[list[int], list[int], bool]:
-    """The columns of starts and of ends (or extents) of boxes, and whether they are extents."""
+    """The columns of starts and of ends (or extents) of boxes, and True if they are extents."""
     starts = "xyz"[:ndim]
     for ends, extents in (("XYZ"[:ndim], False), ("WHD"[:ndim], True)):
         if not layout or sorted(layout) == sorted(starts + ends):

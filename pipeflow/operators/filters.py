@@ -91,7 +91,7 @@ def filter(
 ) -> Sample:
     """Correlates images or volumes with a kernel: the second input, of two or three axes.
 
-    In a pipeline data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
+    In a pipeline, data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
 
     Each result is the sum of the values under the kernel, each times its number of the kernel; the kernel is not flipped. The
     third input is the value outside the data if ``border`` is "constant"; without it that value is 0.
@@ -223,6 +223,7 @@ def laplacian(
     """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
 
     In a pipeline, data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
+
     Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: use
     ``dtype=types.FLOAT`` to keep them.
     """

@@ -245,7 +245,7 @@ def gaussian_blur(
 ) -> Sample:
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
 
-    In a pipeline data without a layout is blurred along all its axes: give images with channels their layout, ``"HWC"``.
+    In a pipeline, data without a layout is blurred along all its axes: give images with channels their layout, ``"HWC"``.
 
     Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The
     result has the input's type, or FLOAT if ``dtype`` is FLOAT.

@@ -1,5 +1,6 @@
-"""Moves boxes and points by the matrix of a warp: bbox_rotate, bbox_warp, coord_warp. Boxes and points that leave the image are
-dropped together with their labels.
+"""Moves boxes and points by the matrix of a warp: bbox_rotate, bbox_warp, coord_warp.
+
+Boxes and points that leave the image are dropped together with their labels.
 """
 
 import math

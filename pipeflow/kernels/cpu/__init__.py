@@ -1,13 +1,13 @@
 """The CPU kernels, imported when they are first used.
 
-Operators write ``kernels.resample.fused(...)``; the submodule, and with it Numba, OpenCV or any other
-heavy library, is imported when the first step that uses it is compiled, never by ``import pipeflow``.
+Operators write ``kernels.resample.fused(...)``. The submodule, and with it Numba, OpenCV or any other large library, is imported
+when the first step that uses it is compiled, never by ``import pipeflow``.
 """
 
 from importlib import import_module
 from types import ModuleType
 
-# Imported name -> name of the library to install, for the message where it is missing.
+# Imported name -> name of the library to install, for the message if it is missing.
 LIBRARIES = {
     "cv2": "opencv-python-headless",
     "PIL": "pillow",

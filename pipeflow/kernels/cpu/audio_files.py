@@ -1,4 +1,4 @@
-"""Decoding sound files through libsndfile: Ogg Vorbis and Opus, MP3, AIFF, the rarer kinds of wav and FLAC."""
+"""Decodes sound files with libsndfile: Ogg Vorbis and Opus, MP3, AIFF, the rarer kinds of wav and FLAC."""
 
 import io
 from struct import unpack_from
@@ -16,7 +16,7 @@ PIECE = 1 << 16
 class _Bytes(io.BytesIO):
     """Bytes as a file for libsndfile.
 
-    A damaged offset may seek before the beginning; this must not raise in a callback.
+    A damaged offset may seek to a place before the beginning; a callback must not raise an error then.
     """
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -44,7 +44,7 @@ def check_complete(data: NDArray[np.uint8]) -> None:
 
 
 def _check_rate(data: NDArray[np.uint8]) -> None:
-    """Refuses an AIFF file with an impossible rate, which libsndfile would replace."""
+    """Raises an error for an AIFF file with an impossible rate, which libsndfile would replace."""
     at = 12
     for _ in range(MOST_CHUNKS):
         if at + 26 > data.size:
@@ -81,8 +81,8 @@ def _check_pages(data: NDArray[np.uint8]) -> None:
 def decode(data: NDArray[np.uint8], dtype: str, limit: int) -> tuple[NDArray, int]:
     """Returns the samples, frames by channels, and their rate.
 
-    The samples have ``dtype`` (float32, int16 or int32), but are float32 if the file stores floats. More than ``limit``
-    bytes of them are refused: at once if the header announces them, else as soon as they are decoded.
+    The samples have ``dtype`` (float32, int16 or int32), but are float32 if the file stores floats. More than ``limit`` bytes of
+    samples are refused: at once if the header states them, else as soon as they are decoded.
     """
     check_complete(data)
     try:

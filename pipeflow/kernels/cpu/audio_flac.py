@@ -1,12 +1,11 @@
-"""A FLAC decoder: whole files of 4 to 32 bits, also those whose header does not say how long they are.
+"""A FLAC decoder: whole files of 4 to 32 bits, also files whose header does not state their length.
 
-``decode`` returns None for files that it does not know and for any error, so that the general library decides about
-both, unless it does not read such files. Every frame is accepted only with its checksum.
+``decode`` returns None for files that it does not know and for any error. The general library then decides about the file,
+unless it does not read such files. A frame is accepted only if its checksum is right.
 
-It parses hostile bytes: each read is at a bit position that was compared with the end of the data, and the data are
-followed by zeros for the widest read. Samples are predicted from the ones before them and corrected by a residual. Both
-are done in one loop: the chain of reading bits and the chain of predictions do not depend on each other, so the
-processor runs them side by side.
+The bytes may come from an attacker: each read is at a bit position that was compared with the end of the data, and after the
+data there are zeros for the widest read. A sample is predicted from the samples before it and corrected by a residual. One loop
+reads the residuals and predicts the samples: the two do not depend on each other, so the processor runs them at the same time.
 """
 
 import numpy as np
@@ -16,15 +15,15 @@ from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
 from pipeflow.kernels.cpu.jit import kernel
 from pipeflow.kernels.cpu.simd.bits import leading_zeros, prediction, put, word_at
 
-# Zero bytes after the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
+# Zero bytes after the data: a few consecutive short reads begin at the last byte at the latest, and each reads 8 bytes.
 PADDING = 64
-# Zero samples before each block, so that a prediction may reach back over the first ones.
+# Zero samples before each block, so that the prediction of the first samples may read earlier ones.
 HISTORY = 32
-# Differences of channels take a bit more: those of up to 24 bits fit into the 32 that are fastest.
+# Differences of channels need one more bit; up to 24 bits they fit into 32 bits, which are fastest.
 NARROW = 24
 # The number of samples that are decoded at a time if the header has no number of samples, or an unlikely one.
 PIECE = 1 << 18
-# Bits that can be used of a word of 64 that begins inside a byte.
+# The usable bits of a word of 64 bits that begins inside a byte.
 USABLE = 57
 
 
@@ -45,7 +44,7 @@ def _signed(data, position, count):
 
 @kernel
 def _zeros(data, position, end):
-    """The number of zero bits at a position, however many; -1 if the data end before a one."""
+    """The number of zero bits at a position, without a limit; -1 if the data end before a one."""
     count = 0
     while position + count <= end:
         word = word_at(data, position + count) >> np.uint64(64 - USABLE)
@@ -204,7 +203,7 @@ def _subframe(data, position, end, samples, size, bits, coefficients):
 
 
 def _checksum_tables() -> NDArray[np.int64]:
-    """Tables of the checksum x**16 + x**15 + x**2 + 1 for a byte with 0 to 7 zero bytes behind it."""
+    """Tables of the checksum x**16 + x**15 + x**2 + 1 for a byte with 0 to 7 zero bytes after it."""
     tables = np.zeros((8, 256), np.int64)
     for byte in range(256):
         value = byte << 8
@@ -259,7 +258,7 @@ def _frame_header(data, position, end, bits, channels):
     if coded_bits != bits or coded_channels != channels or assignment > 10 or head & 1 or rate_code == 15:
         return wrong
     position += 32
-    # The number of the frame, as UTF-8 writes a character: as many bytes as the first has leading ones.
+    # The number of the frame, coded like a character in UTF-8: the leading ones of the first byte count its bytes.
     first = _bits(data, position, 8)
     ones = leading_zeros(np.uint64(~first & 0xFF) << np.uint64(56))
     if ones == 1 or ones > 7:
@@ -285,7 +284,7 @@ def _frame_header(data, position, end, bits, channels):
 
 @kernel
 def decode_frames(data, position, left, channels, bits, blocks, out, up, tables):
-    """Decodes frames into ``out`` (interleaved), moved up by ``up`` bits, as long as they fit into it.
+    """Decodes frames into ``out`` (interleaved), shifted left by ``up`` bits, as long as they fit into it.
 
     Returns (position after them, number of samples); the position is -1 if anything is wrong. ``left`` is the number of
     remaining samples, -1 if it is not known.
@@ -337,7 +336,7 @@ def _write(blocks, size, assignment, out, offset, up):
         elif assignment == 9:
             a = a + b
         else:
-            # The sum lost its lowest bit, which is that of the difference.
+            # The stored sum has lost its lowest bit, which is equal to that of the difference.
             doubled = (a << 1) | (b & 1)
             a, b = (doubled + b) >> 1, (doubled - b) >> 1
         out[offset + 2 * i] = a << up
@@ -347,8 +346,8 @@ def _write(blocks, size, assignment, out, offset, up):
 def decode(data: NDArray[np.uint8], limit: int, width: int = 0) -> tuple[NDArray, int] | None:
     """The stored samples (int16, or int32 with the bits on top), frames by channels, and their rate; or None.
 
-    More than ``limit`` bytes of samples are refused: at once if the header announces them, else as soon as they are
-    decoded. A sample counts as ``width`` bytes if it is larger in the result than in the file.
+    More than ``limit`` bytes of samples are refused: at once if the header states them, else as soon as they are decoded. If a
+    sample is larger in the result than in the file, it counts as ``width`` bytes.
     """
     if data.size < 42 or data[:4].tobytes() != b"fLaC" or data[4] & 0x7F:
         return None
@@ -383,7 +382,7 @@ def _samples(
 ) -> NDArray | None:
     """All samples, interleaved; None if the data is damaged. A ``total`` of 0 means that it is unknown."""
     if not total and data[-128:-125].tobytes() == b"TAG":
-        data = data[:-128]  # an ID3 tag of the old kind after the last frame
+        data = data[:-128]  # an ID3 tag of version 1 after the last frame
     padded = np.concatenate([data, np.zeros(PADDING, np.uint8)])
     blocks = np.zeros((channels, HISTORY + largest), np.int32 if bits <= NARROW else np.int64)
     at_once = total and believable(total * channels * dtype.itemsize, data.size)

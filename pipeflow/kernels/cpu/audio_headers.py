@@ -1,6 +1,6 @@
 """The headers of the usual sound files, read by compiled code: the shape of the sound is known before it is decoded.
 
-Files with anything unusual, and damaged ones, are not described; ``audio_wav`` and ``audio_flac`` decide about them.
+Unusual and damaged files are not described; ``audio_wav`` and ``audio_flac`` decide about them.
 """
 
 from pipeflow.kernels.cpu.audio_wav import MOST_CHUNKS
@@ -71,7 +71,7 @@ def _flac(data):
 
 @kernel
 def read(data):
-    """(kind, bits, channels, rate, largest block of a FLAC file, place of the samples in bytes, samples of a channel).
+    """Returns (kind, bits, channels, rate, largest block of a FLAC file, place of the samples in bytes, samples of a channel).
 
     The kind is UNKNOWN for files that are not described.
     """
@@ -84,7 +84,7 @@ def read(data):
 
 @kernel
 def padded(data, out):
-    """The data, followed by zeros."""
+    """Copies the data, and zeros after it."""
     for i in range(data.size):
         out[i] = data[i]
     for i in range(data.size, out.size):
@@ -93,6 +93,6 @@ def padded(data, out):
 
 @kernel
 def clear(out):
-    """Zeros."""
+    """Fills the array with zeros."""
     for i in range(out.size):
         out[i] = 0

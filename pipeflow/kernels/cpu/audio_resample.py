@@ -1,12 +1,12 @@
-"""Changing the sampling rate with a windowed sinc.
+"""Changes the sampling rate with a windowed sinc.
 
 The filter is DALI's: a sinc under a Hann window of 3 (quality 0) to 64 (quality 100) lobes. If the new rate is lower,
 the filter is widened so that it also removes the frequencies that the new rate cannot represent; ``antialias=False``
 does not widen it.
 
-A ratio of small integers, L to M, has L different filter phases, each tabulated exactly, and repeats after M inputs.
-Then 16 stretches of the signal are filtered at once, one in each lane of the vector registers. Any other ratio blends
-the two nearest of the tabulated phases, output by output.
+A ratio of small integers, L to M, has L different filter phases, and repeats after M inputs. Each phase is tabulated exactly,
+and 16 stretches of the signal are filtered at once, one in each lane of the vector registers. For any other ratio, each output
+blends the two nearest of the tabulated phases.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 
 # The error of linear blending is (pi / PHASES)**2 / 8, 5e-6 of the signal: below the window's own error.
 PHASES = 512
-# More phases than this, or longer filters, no longer fit into the second-level cache side by side.
+# The tables of more phases, or of longer filters, do not fit into the second-level cache.
 EXACT_PHASES = 1024
 EXACT_TAPS = 1024
 # A stretch has at least this many outputs, so that the work for a stretch as a whole takes little time.
@@ -43,7 +43,7 @@ def lobes(quality: float) -> int:
 
 
 def output_length(length: int, scale: Fraction | float) -> int:
-    """The number of samples that cover the same time after scaling, a last incomplete one counted."""
+    """The number of samples that cover the same time after scaling; a last incomplete sample is counted."""
     if isinstance(scale, Fraction):
         return -(-length * scale.numerator // scale.denominator)
     # A product such as 0.1 * 30 is 3.0000000000000004 in binary: that is 3 samples, not 4.
@@ -52,13 +52,13 @@ def output_length(length: int, scale: Fraction | float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Filter:
-    """A tabulated filter: one row of taps a phase, padded to whole vectors; and the ratio where it is exact."""
+    """A tabulated filter: a row of taps for each phase, padded to whole vectors; and the ratio if it is exact."""
 
     table: Floats
     row: int  # padded length of a row
     taps: int
     phases: int
-    numerator: int  # 0 where the phases are blended
+    numerator: int  # 0 if the phases are blended
     denominator: int
 
 
@@ -81,7 +81,7 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
     taps = 2 * ceil(half_width / cutoff)
     row = -(-taps // LANES) * LANES
     exact = scale if isinstance(scale, Fraction) and taps <= EXACT_TAPS else None
-    # A widened filter is smoother, and needs fewer phases in proportion.
+    # A widened filter is smoother, and needs proportionally fewer phases.
     phases = exact.numerator if exact else ceil(PHASES * cutoff)
     fractions = np.arange(phases if exact else phases + 1) / phases
     distance = (np.arange(taps) - (taps // 2 - 1) - fractions[:, None]) * cutoff
@@ -94,7 +94,7 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
 
 @kernel(fastmath=False)
 def stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
-    """Filters LANES stretches at a time: each of ``repeats`` periods, the next beginning where the last ends."""
+    """Filters LANES stretches at a time. Each has ``repeats`` periods, and begins at the end of the one before."""
     inputs, outputs = denominator * repeats, numerator * repeats
     tile = np.empty((inputs + taps + LANES) * LANES, np.float32)
     results = np.empty(outputs * LANES, np.float32)
@@ -147,7 +147,7 @@ def blended(signal, out, channels, channel, length, scale, phases, table, row, t
 def resample(
     signal: Floats, out: Floats, scale: Fraction | float, *, quality: float = 50.0, antialias: bool = True
 ) -> None:
-    """Resamples ``signal`` (samples, or samples by channels) into ``out``, whose length may be any."""
+    """Resamples ``signal`` (samples, or samples by channels) into ``out``, which may have any length."""
     if not signal.size or not out.size:
         out[...] = 0
         return
@@ -156,13 +156,13 @@ def resample(
     flat, length = out.reshape(-1), len(out)
     for channel in range(channels):
         one = np.ascontiguousarray(signal if signal.ndim == 1 else signal[:, channel]).view()
-        one.flags.writeable = False  # Numba compiles once more for an array of the other kind
+        one.flags.writeable = False  # Numba would compile again for a writable array
         filtered(one, flat, channels, channel, length, *options)
 
 
 @lru_cache(maxsize=32)
 def filtering(scale: Fraction | float, quality: float, antialias: bool) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """The kernel for a ratio, called with (signal, result, channels, channel, length of the result), and its other arguments."""
+    """The kernel for a ratio, and its arguments after (signal, result, channels, channel, length of the result)."""
     chosen = design(scale, quality, antialias)
     if not chosen.numerator:
         return blended, (float(scale), chosen.phases, chosen.table, chosen.row, chosen.taps)

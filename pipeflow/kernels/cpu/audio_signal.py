@@ -1,4 +1,4 @@
-"""Kernels on the signal itself: sample types, channels, preemphasis, finding where sound begins and ends."""
+"""Kernels for the signal itself: sample types, channels, preemphasis, and the begin and end of sound."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pipeflow.kernels.cpu.jit import kernel
 
 Floats = NDArray[np.float32]
 
-# The running sum is rebuilt this often, so that rounding cannot pile up over a long recording.
+# The running sum is computed again after this number of samples, so that rounding errors do not add up in a long recording.
 REBUILD = 8192
 
 # Powers of ten beyond this are infinite.
@@ -17,13 +17,13 @@ _LOUDEST = 300.0
 
 
 def full_scale(dtype: np.dtype) -> tuple[float, float]:
-    """The value that stands for 1 and the one that stands for silence, as DALI normalises integers."""
+    """The value for 1 and the value for silence, as DALI normalises integers."""
     largest = float(np.iinfo(dtype).max)
     return (largest, 0.0) if dtype.kind == "i" else (largest / 2, largest / 2)
 
 
 def normalised(samples: NDArray) -> Floats:
-    """The samples as float32: integers become -1...1, floats stay."""
+    """The samples as float32: integers become -1...1, floats do not change."""
     if samples.dtype.kind == "f":
         return np.ascontiguousarray(samples, np.float32)
     scale, silence = full_scale(samples.dtype)
@@ -32,7 +32,7 @@ def normalised(samples: NDArray) -> Floats:
 
 
 def store(samples: Floats, out: NDArray) -> None:
-    """Writes float32 in -1...1 in the type of ``out``, rounded and saturated."""
+    """Writes float32 numbers from -1 to 1 in the type of ``out``, rounded and saturated."""
     if out.dtype.kind == "f":
         out[...] = samples
         return
@@ -41,7 +41,7 @@ def store(samples: Floats, out: NDArray) -> None:
 
 
 def saturate(values: NDArray, out: NDArray) -> None:
-    """Writes numbers in the type of ``out``: to integers rounded half away from zero and saturated, NaN as 0."""
+    """Writes numbers in the type of ``out``. For integers they are rounded half away from zero and saturated; NaN becomes 0."""
     if out.dtype.kind == "f":
         out[...] = values
         return
@@ -52,7 +52,7 @@ def saturate(values: NDArray, out: NDArray) -> None:
 
 @kernel(fastmath=False)
 def scaled(stored, factor, silence, out):
-    """Integers as a file stores them to float32."""
+    """Converts integers as a file stores them to float32."""
     for i in range(stored.size):
         out[i] = np.float32(stored[i]) * factor - silence
 
@@ -100,7 +100,7 @@ def downmix(samples: Floats) -> Floats:
     return mixed
 
 
-# The number of the value that is before the first one, by the border; -1 for zero.
+# By the border: the index of the value that is used before the first one; -1 for zero.
 FIRST = {"clamp": 0, "reflect": 1, "zero": -1}
 
 
@@ -115,14 +115,14 @@ def _preemphasis(signal, coefficient, before, out):
 
 @kernel(fastmath=False)
 def preemphasis_mono(signal, coefficient, first, out):
-    """The filter on one channel; ``first`` is the number of the value before the first one, -1 for zero."""
+    """The filter for one channel; ``first`` is the index of the value that is used before the first one, -1 for zero."""
     out[0] = signal[0] - coefficient * (signal[min(first, signal.size - 1)] if first >= 0 else np.float32(0))
     for i in range(1, signal.size):
         out[i] = signal[i] - coefficient * signal[i - 1]
 
 
 def preemphasis(signal: Floats, out: Floats, coefficient: float, border: str) -> None:
-    """y[t] = x[t] - coefficient * x[t - 1], time along the first axis; ``border`` says what x[-1] is."""
+    """Computes y[t] = x[t] - coefficient * x[t - 1] along the first axis; ``border`` determines x[-1]."""
     if not signal.size:
         return
     factor = np.float32(coefficient)

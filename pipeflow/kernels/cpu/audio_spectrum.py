@@ -1,8 +1,8 @@
-"""Spectrograms and the filter bank on top of them.
+"""Spectrograms, and the computations after them: bands, decibels, MFCC.
 
-The transform is our own: 16 frames at a time, one in each lane of the vector registers, so that a block of frames is
-loaded, windowed, transformed and squared without leaving the first-level cache. It serves even sizes whose half has no
-prime factor above 5; other sizes go through ``numpy.fft``.
+The Fourier transform is written here. It computes 16 frames at a time, one in each lane of the vector registers, so a block of
+frames stays in the first-level cache while it is loaded, windowed, transformed and squared. It supports even sizes whose half
+has no prime factor above 5; ``numpy.fft`` computes other sizes.
 """
 
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def _window_table(window: tuple[float, ...], factor: float) -> Floats:
 
 @kernel(fastmath=False)
 def _reflected(index: int, length: int) -> int:
-    """Reflects an index into range without repeating the end samples, as often as it takes."""
+    """Reflects an index until it is in range, without repeating the end samples."""
     if length == 1:
         return 0
     period = 2 * (length - 1)
@@ -229,7 +229,7 @@ def spectrogram(
     power: int = 2,
     time_major: bool = False,
 ) -> None:
-    """Writes the spectrogram of a one-dimensional signal into ``out``: bins by frames, or where ``time_major`` turned."""
+    """Writes the spectrogram of a one-dimensional signal into ``out``: bins by frames, or frames by bins if ``time_major``."""
     tables = frame_tables(nfft, window)
     offset = -(len(window) // 2) if center else 0
     reflect = center and reflect
@@ -242,7 +242,7 @@ def spectrogram(
 
 
 def frame_tables(nfft: int, window: tuple[float, ...]) -> "tuple[NDArray, ...] | None":
-    """The tables by which ``frames_of`` computes a transform; None for sizes that it does not compute."""
+    """The tables with which ``frames_of`` computes a transform; None for sizes that it does not support."""
     tables = transform(nfft)
     if tables is None:
         return None
@@ -252,7 +252,7 @@ def frame_tables(nfft: int, window: tuple[float, ...]) -> "tuple[NDArray, ...] |
 def _by_library(
     signal: Floats, frames: int, nfft: int, window: tuple[float, ...], step: int, offset: int, reflect: bool, power: int
 ) -> Floats:
-    """The same spectrogram, time-major, by ``numpy.fft``: for sizes with large prime factors and odd ones."""
+    """The same spectrogram, frames by bins, computed by ``numpy.fft``: for odd sizes and sizes with large prime factors."""
     padded = np.empty((frames - 1) * step + len(window), np.float32)
     _stage(signal, offset, padded.size, reflect, padded)
     view = np.lib.stride_tricks.sliding_window_view(padded, len(window))[::step]
@@ -269,7 +269,7 @@ def power_spectrum(values: NDArray, nfft: int, power: int, axis: int) -> Floats:
 
 
 def _slaney_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Linear below 1000 Hz (15 mel), logarithmic above: 27 steps a factor of 6.4.
+    # Linear below 1000 Hz (15 mel), logarithmic above: 27 mel for each factor of 6.4.
     return np.where(mel < 15, mel * (200 / 3), 1000 * np.exp((mel - 15) * (np.log(6.4) / 27)))
 
 
@@ -333,7 +333,7 @@ def weigh(spectrum, out, first, count, start, weights):
     source, target = spectrum.reshape(-1), out.reshape(-1)
     whole = inner - inner % LANES
     for outer in range(spectrum.shape[0]):
-        # Band by band, so that memory is read along its rows; a row's second reader finds it in the cache.
+        # Band by band, so that memory is read along its rows. The second band that reads a row finds it in the cache.
         for band in range(bands):
             for column in range(0, whole, LANES):
                 weighted_lanes(
@@ -356,7 +356,7 @@ def weigh(spectrum, out, first, count, start, weights):
 
 @kernel(fastmath=False)
 def weigh_last(spectrum, out, first, count, start, weights):
-    """Weights the last axis of (frames, bins): LANES frames at a time are turned, weighted and turned back."""
+    """Weights the last axis of (frames, bins): LANES frames at a time are transposed, weighted and transposed back."""
     frames, bins = spectrum.shape
     bands = out.shape[1]
     source, target = spectrum.reshape(-1), out.reshape(-1)
@@ -398,12 +398,12 @@ _INFINITY = np.float32(np.inf)
 _HALF_ROOT_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))
 
 
-_WIDTH = 64  # values that are compared side by side
+_WIDTH = 64  # values that are compared at once
 
 
 @kernel(fastmath=False)
 def _largest(values):
-    """The largest value that is a number, -inf if there is none; the order of the comparisons makes no difference."""
+    """The largest value that is not NaN, -inf if there is none. The order of the comparisons does not change it."""
     lanes = np.full(_WIDTH, -np.inf, np.float32)
     whole = values.size - values.size % _WIDTH
     for i in range(0, whole, _WIDTH):
@@ -420,7 +420,7 @@ def _largest(values):
 
 @kernel(fastmath=False)
 def decibels(values, out, factor, reference, cutoff):
-    """Decibels of a reference; if that is negative, of the largest value."""
+    """Decibels relative to the reference, or to the largest value if the reference is negative."""
     reference = reference if reference >= 0 else _largest(values)
     for i in range(values.size):
         ratio = values[i] / reference
@@ -438,7 +438,7 @@ def decibels(values, out, factor, reference, cutoff):
 
 
 def to_decibels(values: Floats, out: Floats, *, multiplier: float, reference: float, cutoff_db: float) -> None:
-    """multiplier * log10(value / reference), at least ``cutoff_db``; reference 0 means the largest value."""
+    """Computes multiplier * log10(value / reference), at least ``cutoff_db``; a reference of 0 means the largest value."""
     flat = np.ascontiguousarray(values).reshape(-1)
     if not flat.size:
         return
@@ -478,7 +478,7 @@ def cosine_table(size: int, count: int, kind: int, normalise: bool, lifter: floa
 
 @kernel(fastmath=False)
 def _apply_table(values, out, table):
-    """Multiplies the middle axis of (outer, size, inner) with a (count, size) table."""
+    """Multiplies a (count, size) table with the middle axis of (outer, size, inner)."""
     count, size = table.shape
     inner = values.shape[2]
     source, target, weights = values.reshape(-1), out.reshape(-1), table.reshape(-1)
@@ -517,7 +517,7 @@ def _apply_table_last(values, out, transposed):
 
 
 def mfcc(values: Floats, out: Floats, *, axis: int, kind: int, normalise: bool, lifter: float) -> None:
-    """Writes as many coefficients along ``axis`` as ``out`` has there."""
+    """Writes MFCC along ``axis``; the extent of ``out`` there is the number of coefficients."""
     size, count = values.shape[axis], out.shape[axis]
     if not out.size:
         return

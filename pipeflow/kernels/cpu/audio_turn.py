@@ -1,4 +1,4 @@
-"""The transposition of a matrix of floats, tile by tile: between frames side by side and frames one after another."""
+"""Transposes a matrix of floats, tile by tile. Frames one after another become frames with one in each lane, and back."""
 
 from pipeflow.kernels.cpu.jit import kernel
 from pipeflow.kernels.cpu.simd.frames import transpose_tile
@@ -7,7 +7,7 @@ from pipeflow.kernels.cpu.simd.instructions import LANES
 
 @kernel(fastmath=False)
 def turn(source, offset, stride, rows, columns, target, target_offset, target_stride):
-    """target[c, r] = source[r, c], whole tiles by vector instructions; offsets and strides (of rows) are in elements."""
+    """Sets target[c, r] = source[r, c], whole tiles by vector instructions; offsets and strides (of rows) are in elements."""
     for row in range(0, rows, LANES):
         for column in range(0, columns, LANES):
             begin, place = offset + row * stride + column, target_offset + column * target_stride + row

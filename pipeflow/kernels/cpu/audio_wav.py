@@ -1,4 +1,4 @@
-"""Reading wav files straight from their bytes: one pass from the file's integers to float32, without the GIL.
+"""Reads wav files directly from their bytes: one pass from the file's integers to float32, without the GIL.
 
 Only uncompressed samples are read here. ``parse`` returns None for all other files, which a general audio library may
 support, and raises BrokenAudio for a wav file that is damaged or incomplete.
@@ -22,10 +22,9 @@ _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4
 
 
 def believable(announced: int, size: int) -> bool:
-    """True if memory for so many bytes of sound may be allocated at once for a compressed file of ``size`` bytes.
+    """True if memory for this number of bytes of sound may be allocated at once for a compressed file of ``size`` bytes.
 
-    If not, the file is read piece by piece, so that a header cannot cause the allocation of memory that its file does
-    not fill.
+    If not, the file is read piece by piece: else a header could cause the allocation of memory that the file does not fill.
     """
     return announced <= believable_bytes(size, max)
 
@@ -36,7 +35,7 @@ def believable_bytes(size: Any, largest: Callable[[Any, Any], Any]) -> Any:
 
 
 def check_size(frames: int, frame: int, limit: int) -> None:
-    """Refuses sound whose ``frames`` of ``frame`` bytes each take more than ``limit`` bytes."""
+    """Raises an error if ``frames`` frames of ``frame`` bytes each are more than ``limit`` bytes."""
     if frames * frame > limit:
         raise BrokenAudio(
             f"{frames} samples of {frame} bytes are more than max_bytes={limit}; raise max_bytes if it is meant"
@@ -54,7 +53,7 @@ class Wav(NamedTuple):
     bits: int
     channels: int
     rate: int
-    begin: int  # of the samples, in bytes
+    begin: int  # place of the samples, in bytes
     frames: int
 
 
@@ -96,7 +95,7 @@ def _left_open(length: int, held: int, whole: int, at: int) -> bool:
     size.
 
     ``length`` and ``whole`` are the announced sizes of the samples and of the file; ``held`` bytes follow after ``at``.
-    FFmpeg leaves 0xFFFFFFFF, SoX a size right below 2 GiB; others leave 0, and a file that ends where the samples begin.
+    FFmpeg writes 0xFFFFFFFF, SoX a size just below 2 GiB. Others write 0, and for the file the size up to the samples.
     """
     if length > held:
         return length == 0xFFFFFFFF or length >> 16 == 0x7FFF
@@ -126,7 +125,7 @@ def _samples(layout: tuple[int, int, int, int], at: int, length: int) -> Wav:
 
 @kernel
 def _join_24(source, out):
-    """Little-endian 24-bit integers to the upper bits of int32."""
+    """Converts little-endian 24-bit integers to the upper bits of int32."""
     for i in range(out.size):
         value = (np.uint32(source[3 * i]) << 8) | (np.uint32(source[3 * i + 1]) << 16)
         out[i] = np.int32(value | (np.uint32(source[3 * i + 2]) << 24))

@@ -1,4 +1,4 @@
-"""Rows of blends of four pixels each, at known places."""
+"""Blends four pixels for each pixel of a row, at known places."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from pipeflow.kernels.cpu.simd.sums import bilinear_pixel, bilinear_rgb_pixel
 
 @kernel
 def blend_pixels(flat, places, us, vs, channels, stride, line):
-    """A row of blends of four pixels each, where a place, the first element of the upper left one, is not negative.
+    """Blends four pixels for each pixel of a row. A place is the first element of the upper left one; negative ones are skipped.
 
-    Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the rest. The
-    caller fills in the places that are left out.
+    Four channels are written at once. If a pixel has fewer, the next pixel overwrites the others, and the line has room for the
+    last. The caller fills in the places that are skipped.
     """
     if channels == 3:
         for j in range(places.size):

@@ -16,7 +16,7 @@ def unit(key, counter):
 
 @kernel
 def map_points(points, matrix, offset, out):
-    """Every row of numbers through a matrix and an offset (added last, as on the GPU), in float64, rounded once."""
+    """Multiplies every row of numbers by a matrix, adds an offset (last, as on the GPU), in float64, and rounds once."""
     size = offset.size
     for row in range(points.size // size):
         begin = row * size
@@ -28,7 +28,7 @@ def map_points(points, matrix, offset, out):
 
 
 def mapped(points: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Numbers whose last axis, or groups of which, are points or boxes."""
+    """Applies ``map_points`` to numbers whose last axis, or groups of it, are points or boxes."""
     if points.dtype == np.float16:
         out[...] = mapped(points.astype(np.float64), matrix, offset, np.empty(out.shape, np.float64))
     else:
@@ -38,7 +38,7 @@ def mapped(points: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.n
 
 @kernel
 def to_ratio(sizes, first, second, low, high):
-    """If the ratio of two sizes is given, the longer one keeps its share and the other follows; true if it fits."""
+    """Changes two sizes to a given ratio: the longer one keeps its share, the other is computed. True if the result fits."""
     if low == high:
         longest = max(sizes[first], sizes[second])
         sizes[first] = longest if low >= 1 else longest * low
@@ -63,7 +63,7 @@ def overlaps(lows, highs, box, anchor, sizes):
 
 @kernel
 def stays(lows, highs, box, anchor, sizes, prune):
-    """True if a box belongs to a window: its centre is inside or, with `prune`, this share of it."""
+    """True if a box belongs to a window: its centre is inside, or with `prune`, at least this share of it is."""
     if prune >= 0:
         return overlaps(lows, highs, box, anchor, sizes)[0] >= prune
     for axis in range(lows.shape[1]):
@@ -75,11 +75,11 @@ def stays(lows, highs, box, anchor, sizes, prune):
 
 @kernel
 def place_window(key, counter, fixed, extents, scaling, pairs, ratios, anchor, sizes):
-    """Draws a window in relative coordinates; false where its aspect ratio does not fit."""
+    """Draws a window in relative coordinates; False if its aspect ratio does not fit."""
     ndim = sizes.size
     if fixed[0] > 0:
         for axis in range(ndim):
-            free = extents[axis] - fixed[axis]  # a window larger than the image begins before it
+            free = extents[axis] - fixed[axis]  # a window that is larger than the image begins before it
             step = np.floor(unit(key, counter + np.uint64(axis)) * (abs(free) + 1))
             anchor[axis] = (step if free >= 0 else -step) / extents[axis]
             sizes[axis] = fixed[axis] / extents[axis]
@@ -87,7 +87,7 @@ def place_window(key, counter, fixed, extents, scaling, pairs, ratios, anchor, s
     for axis in range(ndim):
         sizes[axis] = scaling[0] + (scaling[1] - scaling[0]) * unit(key, counter + np.uint64(axis))
     fits = True
-    for _ in range(1 if ndim == 2 else 2):  # in space one pair may change a size that another has set
+    for _ in range(1 if ndim == 2 else 2):  # with three axes, one pair may change a size that another has set
         fits = True
         for pair in range(pairs.shape[0]):
             if not to_ratio(sizes, pairs[pair, 0], pairs[pair, 1], ratios[pair, 0], ratios[pair, 1]):
@@ -121,8 +121,8 @@ def find_window(
     """Searches a window whose boxes overlap it enough; the last three arguments receive the anchor, the sizes and a
     mask of the boxes.
 
-    Boxes and window are relative to the image. A threshold is chosen, or with `no_crop` the whole image, then `attempts`
-    windows are tried, and so on. After `total` windows the best one of those that keep a box is taken.
+    Boxes and window are relative to the image. A threshold is chosen at random (with `no_crop`, also the whole image), and
+    `attempts` windows are tried; this is repeated. After `total` windows the best window that keeps a box is taken.
     """
     ndim, count = lows.shape[1], lows.shape[0]
     found_anchor, found_sizes = np.zeros(ndim), np.ones(ndim)

@@ -1,4 +1,4 @@
-"""Bytes that become other bytes by a table: 64 at a time where the processor can, and then faster than any arithmetic."""
+"""Replaces bytes by those of a table: 64 at a time if the processor can, which is faster than any arithmetic."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,7 +8,7 @@ import numpy as np
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.simd import bytes as simd
 
-ENOUGH = 2048  # fewer bytes are computed before a table is made
+ENOUGH = 2048  # fewer bytes are computed faster than a table is made
 VALUES = np.arange(256, dtype=np.uint8)
 BYTE = np.dtype(np.uint8)
 
@@ -20,7 +20,7 @@ def translate_flat(source, table, out):
 
 @cache
 def fast() -> bool:
-    """True where a look-up is faster than a line computed for each value."""
+    """True if a look-up is faster than a multiplication and an addition for each value."""
     return simd.has_tables()
 
 
@@ -31,7 +31,9 @@ def translated(source: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.nda
 
 
 def by_table(compute: Callable[[np.ndarray, np.ndarray], object], source: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """``compute(values, result)``, which has to work on each byte alone, for many bytes by way of a table."""
+    """Runs ``compute(values, result)``, which must compute each byte independently; for many bytes it makes a table and looks
+    them up.
+    """
     if source.size < ENOUGH or not fast() or source.dtype != BYTE or out.dtype != BYTE:
         compute(plain(source).reshape(-1), out.reshape(-1))
         return out

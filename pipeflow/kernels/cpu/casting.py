@@ -1,4 +1,4 @@
-"""Number conversion as in DALI: rounding half away from zero, saturating, and every number except zero is true."""
+"""Converts numbers as DALI does: rounds half away from zero, saturates, and every number except zero is true."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def _convert(value, array):
     if isinstance(value, types.Boolean):
         return lambda value, array: number(value)
     if isinstance(value, types.Integer):
-        # Comparing in the source's own type: int64 against uint64 bounds would go through float64.
+        # Compared in the source's own type: int64 and uint64 bounds would be compared in float64.
         source = getattr(np, str(value))
         least, most = max(low, int(np.iinfo(source).min)), min(high, int(np.iinfo(source).max))
         least_value, most_value = source(least), source(most)
@@ -53,7 +53,7 @@ def _convert(value, array):
     floor_value = number(low)
 
     def wide(value, array):
-        # The largest 64-bit integers have no float64 of their own: compare first, convert only what fits.
+        # float64 does not have the largest 64-bit integers: compare first, and convert only numbers that fit.
         exact = np.float64(value)
         rounded = np.trunc(exact + np.copysign(np.float64(0.49999999999999994), exact))
         if rounded >= top64:
@@ -102,9 +102,7 @@ def cast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def as_fill(values: float | Sequence[float], dtype: np.dtype) -> np.ndarray:
-    """Fill values in the type of the data: the part after the point is cut off, and numbers are limited to the range of
-    the type.
-    """
+    """Fill values in the type of the data: the fraction is cut off, and numbers are limited to the range of the type."""
     if dtype.kind == "c":
         return np.atleast_1d(np.asarray(values, dtype))
     numbers = np.atleast_1d(np.asarray(values, np.float64))

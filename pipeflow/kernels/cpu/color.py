@@ -1,4 +1,4 @@
-"""Colour: a matrix over the three channels of each pixel, and a line over every value."""
+"""Colour: a matrix for the three channels of each pixel, or a factor and an offset for every value."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def mix(source, matrix, offset, out, pixels):
 
 @kernel
 def grey(source, weights, offset, out):
-    """Three channels to three that are alike, of bytes: a row of pixels at a time."""
+    """Three channels of bytes to three equal ones: a row of pixels at a time."""
     pixels = source.size // 3
     line = np.empty(BLOCK, np.uint8)
     for begin in range(0, pixels, BLOCK):
@@ -40,7 +40,7 @@ def weigh_bytes(source, weights, out):
     weigh_bytes_row(source, weights, out, out.size)
 
 
-# Luma in units of 2 ** -15 as OpenCV rounds them, which DALI calls for this conversion.
+# The weights of luma in units of 2 ** -15, as rounded by OpenCV, which DALI calls for this conversion.
 LUMA = np.array([9798, 19235, 3735], np.uint32)
 
 
@@ -52,7 +52,7 @@ def luma(source: np.ndarray, backwards: bool, out: np.ndarray) -> np.ndarray:
 
 @kernel
 def grey_bytes(source, weights, out):
-    """The grey of bytes, three times for each pixel: a row of pixels at a time."""
+    """The grey of bytes in all three channels: a row of pixels at a time."""
     pixels = source.size // 3
     line = np.empty(BLOCK, np.uint8)
     for begin in range(0, pixels, BLOCK):
@@ -77,14 +77,14 @@ def line(source, factor, offset, out):
 
 @kernel
 def line_wide(source, factor, offset, out):
-    """The same in float64, for types that float32 does not hold."""
+    """The same in float64, for types whose numbers float32 does not have."""
     for i in range(source.size):
         out[i] = convert(np.float64(source[i]) * factor + offset, out)
 
 
 @kernel
 def lines_flat(source, steps, out):
-    """Several lines one after another, each rounded to a byte where its third number says so."""
+    """Several factors and offsets one after another; the result is rounded to a byte if the third number is not 0."""
     buffer = np.empty(BLOCK, np.float32)
     for begin in range(0, source.size, BLOCK):
         part, target = source[begin : begin + BLOCK], out[begin : begin + BLOCK]
@@ -105,7 +105,7 @@ def lines_flat(source, steps, out):
 
 
 def several_lines(source: np.ndarray, steps: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Rows of (factor, offset, whether to round to a byte) over every value; bytes or float32 in and out."""
+    """Applies rows of (factor, offset, 1 to round to a byte) to every value; source and result are bytes or float32."""
     return by_table(lambda values, result: lines_flat(values, np.ascontiguousarray(steps), result), source, out)
 
 

@@ -1,4 +1,4 @@
-"""Filters with a kernel of any numbers over the two or three spatial axes, with any border mode.
+"""Filters with a kernel of any numbers along the two or three spatial axes, with any border mode.
 
 Sums are float32, rounded once.
 """
@@ -17,7 +17,7 @@ from .jit import kernel, plain
 
 READ = {np.dtype(t) for t in (np.uint8, np.int8, np.uint16, np.int16, np.float32)}
 WRITTEN = {np.dtype(np.uint8), np.dtype(np.float32)}
-FEW = 16  # with at most this many taps, a product of two windows saves nothing
+FEW = 16  # with at most this number of taps, a product of two windows is not faster
 
 
 @kernel
@@ -43,7 +43,7 @@ def fill_margins(source, before, border, fill, out):
 
 
 def framed(source: np.ndarray, before: np.ndarray, shape: tuple[int, ...], border: int, fill: np.generic) -> np.ndarray:
-    """Planes with margins, so that the result has this shape."""
+    """The planes with margins, in an array of this shape."""
     out = np.empty((*shape, source.shape[3]), source.dtype)
     out[tuple(slice(begin, begin + extent) for begin, extent in zip(before, source.shape))] = source
     fill_margins(source, before, border, fill, out)
@@ -52,7 +52,7 @@ def framed(source: np.ndarray, before: np.ndarray, shape: tuple[int, ...], borde
 
 @kernel
 def correlate_rows(source, places, weights, out):
-    """Every row of the output from taps at these places of the framed input."""
+    """Computes every row of the output from taps at these places of the input with margins."""
     flat, target = source.reshape(source.size), out.reshape(out.size)
     pixel, size = source.shape[3], out.shape[2] * out.shape[3]
     for d in range(out.shape[0]):
@@ -63,7 +63,9 @@ def correlate_rows(source, places, weights, out):
 
 @kernel
 def float_row(source, i, before, border, fill, line):
-    """Row i of an image (H, W, pixel) with margins, as floats; `before` is what comes before its first pixel."""
+    """Row i of an image (H, W, pixel) with margins, as floats; `before` is the number of rows and columns before its first
+    pixel.
+    """
     height, width, pixel = source.shape
     row = border_index(i - before[0], height, border)
     if row < 0:
@@ -82,7 +84,7 @@ def float_row(source, i, before, border, fill, line):
 
 @kernel
 def correlate_numbers(source, before, border, fill, tall, wide, lines, columns, weights, out):
-    """correlate_rows for integers without margins: the rows of a window are converted once, and kept as floats."""
+    """Like correlate_rows, for integers without margins: the rows of a window are converted once, and kept as floats."""
     height, size = out.shape[0], out.shape[1] * out.shape[2]
     stride = size + (wide - 1) * source.shape[2]
     kept, target = np.empty(tall * stride, np.float32), out.reshape(out.size)
@@ -99,7 +101,7 @@ def correlate_numbers(source, before, border, fill, tall, wide, lines, columns, 
 
 @kernel
 def correlate_windows(source, tall_places, tall, wide_places, wide, out):
-    """The same for a kernel that is a product of two windows: columns first, a row at a time, then the row itself."""
+    """The same for a kernel that is a product of two windows: for each row, first along the columns, then along the row."""
     flat, target = source.reshape(source.size), out.reshape(out.size)
     stride, size = source.shape[2] * source.shape[3], out.shape[2] * out.shape[3]
     line = np.empty(stride, np.float32)
@@ -114,7 +116,7 @@ def correlate_windows(source, tall_places, tall, wide_places, wide, out):
 def box_rows(source, size, anchor, border, factor, shift, out):
     """Means of windows of bytes (H, W, pixel), rounded to the nearest byte.
 
-    The sums are exact. Those of columns move down with the window: one row comes in, one goes out.
+    The sums are exact. The sums of columns are kept from row to row: one row is added, one is subtracted.
     """
     height, width, pixel = source.shape
     tall, wide = size
@@ -143,10 +145,9 @@ def box_rows(source, size, anchor, border, factor, shift, out):
 
 @lru_cache(maxsize=64)
 def division(count: int) -> tuple[int, int] | None:
-    """A factor and a shift: n * factor >> 16 >> shift is the mean of `count` bytes, with n their sum and half the count.
+    """A factor and a shift: n * factor >> 16 >> shift is the mean of `count` bytes, if n is their sum plus half the count.
 
-    All numbers have 16 bits. None for a count that has no such factor, and for an even one, whose means may be halfway
-    between two bytes.
+    All numbers have 16 bits. None if the count has no such factor, or is even: then a mean may be halfway between two bytes.
     """
     sums = np.arange(255 * count + 1) + count // 2
     if count % 2 == 0 or sums[-1] >= 1 << 16:
@@ -171,17 +172,17 @@ def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.n
 
 
 class Form(NamedTuple):
-    """A kernel as the loops need it."""
+    """A kernel in the forms that the loops use."""
 
     mean: tuple[int, int] | None  # factor and shift of ``division``, if all taps are equal and sum up to 1
-    windows: tuple[np.ndarray, np.ndarray] | None  # those of ``windows_of``
-    places: tuple[np.ndarray, ...]  # of the taps that are not 0
+    windows: tuple[np.ndarray, np.ndarray] | None  # the result of ``windows_of``
+    places: tuple[np.ndarray, ...]  # places of the taps that are not 0
     weights: np.ndarray
 
 
 @lru_cache(maxsize=64)
 def form_of(values: bytes, sizes: tuple[int, int, int]) -> Form:
-    """What follows from a kernel of float32 numbers alone."""
+    """The Form of a kernel of float32 numbers."""
     taps = np.frombuffer(values, np.float32).reshape(sizes)
     flat = sizes[0] == 1
     mean = division(taps.size) if flat and (taps == np.float32(1 / taps.size)).all() else None
@@ -199,7 +200,7 @@ def _framed_correlation(
     form: Form,
     out: np.ndarray,
 ) -> None:
-    """By a copy with margins: volumes, floats, and kernels that are products of two windows."""
+    """Correlates a copy with margins: for volumes, floats, and kernels that are products of two windows."""
     before = np.zeros(3, np.int64) if valid else np.array(anchor, np.int64)
     shape = tuple(extent + size - 1 for extent, size in zip(out.shape[:3], taps.shape))
     if shape != image.shape[:3]:

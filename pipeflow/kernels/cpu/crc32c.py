@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), which TFRecord files carry: eight bytes a step through eight tables."""
+"""CRC-32C (Castagnoli), the checksum of TFRecord files: eight bytes in each step, by eight tables."""
 
 import numpy as np
 

@@ -1,8 +1,7 @@
-"""Images whose pixels come from other positions: perspective, maps, waves, lenses, jitter.
+"""Takes the pixels of an image from other positions: perspective, maps, waves, lenses, jitter.
 
-Every operation computes, for one row at a time, the source position of each pixel of the output; the rest is the same
-for all. Places are in pixels, and the centre of the first pixel is at 0. Results are rounded half to even, as OpenCV
-does.
+Every operation computes, for one row at a time, the source position of each pixel of the output; all other work is the same.
+Positions are in pixels, and the centre of the first pixel is at 0. Results are rounded half to even, as OpenCV does.
 """
 
 import numpy as np
@@ -18,12 +17,12 @@ from .noise import GOLDEN, mixed
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 NEAREST, LINEAR, CUBIC = 0, 1, 2
 CONSTANT, REPLICATE, REFLECT, REFLECT_101, WRAP = range(5)
-FAR = 1e9  # pixels; positions that are further away, or not numbers, count as this far
+FAR = 1e9  # pixels; positions that are further away, or NaN, are moved to this distance
 
 
 @kernel
 def border_index(index, size, border):
-    """The element that replaces one outside; -1 for the fill value."""
+    """The index of the element that replaces one outside; -1 for the fill value."""
     if 0 <= index < size:
         return index
     if border == CONSTANT:
@@ -54,7 +53,7 @@ def limited(place):
 
 @kernel
 def nearest_row(source, xs, ys, border, fill, out, places, i):
-    """The nearest pixels; elements are copied. The places first, several at a time, then the pixels."""
+    """Copies the nearest pixels: first computes all places, several at a time, then copies."""
     height, width, channels = source.shape
     wide, tall = float(width), float(height)
     for j in range(xs.size):
@@ -71,9 +70,10 @@ def nearest_row(source, xs, ys, border, fill, out, places, i):
 
 @kernel
 def linear_places(xs, ys, height, width, channels, places, us, vs):
-    """Where the four nearest pixels begin, and the shares of the next one; True where some are not all in the image.
+    """The places of the four nearest pixels, and the weights of the second ones; True if some of them are outside the image.
 
-    A loop for each of the three arrays: one for all of them would need more checks for common memory than LLVM makes.
+    There is a loop for each of the three arrays: for a loop over all of them, LLVM would have to check that they share no
+    memory, and it does not make so many checks.
     """
     stride = places.dtype.type(width * channels)
     pixel, outside = places.dtype.type(channels), places.dtype.type(-1)
@@ -96,7 +96,7 @@ def linear_places(xs, ys, height, width, channels, places, us, vs):
 
 @kernel
 def linear_borders(source, xs, ys, border, fill, places, line):
-    """The blends of a row that need what is outside of the image."""
+    """The blends of a row that need pixels outside the image."""
     height, width, channels = source.shape
     one = np.float32(1)
     for j in range(xs.size):
@@ -111,7 +111,7 @@ def linear_borders(source, xs, ys, border, fill, places, line):
                 line[at + k] = fill[k]
             continue
         u, v = np.float32(x - left), np.float32(y - top)
-        # indices of rows and columns once a pixel: found for each channel again they took half of a whole remap
+        # indices of rows and columns once for each pixel: computed for each channel they took half the time of a remap
         above, below = border_index(q, height, border), border_index(q + 1, height, border)
         before, after = border_index(p, width, border), border_index(p + 1, width, border)
         for k in range(channels):
@@ -126,7 +126,7 @@ def linear_borders(source, xs, ys, border, fill, places, line):
 
 @kernel
 def linear_row(source, xs, ys, border, fill, places, us, vs, line):
-    """Blends of the four nearest pixels. The places first, several at a time, then the pixels, then those at the border."""
+    """Blends the four nearest pixels: first computes all places, several at a time, then the pixels, then those at the border."""
     height, width, channels = source.shape
     rest = linear_places(xs, ys, height, width, channels, places, us, vs)
     blend_pixels(source.reshape(source.size), places, us, vs, channels, width * channels, line)
@@ -136,7 +136,7 @@ def linear_row(source, xs, ys, border, fill, places, us, vs, line):
 
 @kernel
 def cubic_weights(t, weights):
-    """The four weights of cubic interpolation, with the slope that OpenCV takes."""
+    """The four weights of cubic interpolation, with the slope that OpenCV uses."""
     a = np.float32(-0.75)
     one = np.float32(1)
     weights[0] = ((a * (t + one) - 5 * a) * (t + one) + 8 * a) * (t + one) - 4 * a
@@ -191,7 +191,7 @@ def perspective_places(matrix, origin, even, i, xs, ys):
 
 @kernel
 def map_places(map_x, map_y, shift, even, i, xs, ys):
-    """The source positions of row i by two maps; float32 is exact enough for shares of 255."""
+    """The source positions of row i from two maps; float32 is exact enough for weights of bytes."""
     row_x, row_y, less = map_x[i], map_y[i], xs.dtype.type(shift)
     for j in range(xs.size):
         xs[j] = row_x[j] - less
@@ -204,7 +204,7 @@ def map_places(map_x, map_y, shift, even, i, xs, ys):
 
 @kernel
 def wave_places(lines, columns, i, xs, ys):
-    """Rows moved sideways and columns moved up and down."""
+    """The source positions of row i if rows move sideways and columns move up and down."""
     for j in range(xs.size):
         xs[j] = j + lines[i] - 0.5
         ys[j] = i + columns[j] - 0.5
@@ -212,9 +212,10 @@ def wave_places(lines, columns, i, xs, ys):
 
 @kernel(fastmath=False)
 def lens_places(height, width, i, xs, ys):
-    """A magnifying sphere: the distance from the centre shrinks by its share of half the longer side.
+    """The source positions of row i in a magnifying sphere: the distance from the centre is multiplied by its ratio to half the
+    longer side.
 
-    In float32 without fused steps, as DALI does: places on the edge of a pixel are common here.
+    It is computed in float32 without fused steps, as in DALI: positions at the edge of a pixel are common here.
     """
     half = np.float32(0.5)
     middle_x, middle_y = np.float32(width) * half, np.float32(height) * half
@@ -229,7 +230,7 @@ def lens_places(height, width, i, xs, ys):
 
 @kernel
 def scattered_places(key, degree, width, i, xs, ys):
-    """Every pixel moved by up to half of `degree` along each axis."""
+    """The source positions of row i if every pixel moves by up to half of `degree` along each axis."""
     step = degree * 2.0**-32
     for j in range(xs.size):
         word = mixed(key ^ mixed(np.uint64(i * width + j + 1) * GOLDEN))
@@ -240,7 +241,7 @@ def scattered_places(key, degree, width, i, xs, ys):
 # Each interpolation has kernels of its own: with both in one, the linear one takes 1.6 times as long.
 @kernel
 def through_matrix_linear(source, room, matrix, origin, border, fill, line, out):
-    """perspective, blended from four pixels."""
+    """Computes perspective; blends four pixels."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     places, us, vs = room
     for i in range(out.shape[0]):
@@ -251,7 +252,7 @@ def through_matrix_linear(source, room, matrix, origin, border, fill, line, out)
 
 @kernel
 def through_matrix_cubic(source, _room, matrix, origin, border, fill, line, out):
-    """perspective, blended from sixteen pixels."""
+    """Computes perspective; blends sixteen pixels."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         perspective_places(matrix, origin, False, i, xs, ys)
@@ -261,7 +262,7 @@ def through_matrix_cubic(source, _room, matrix, origin, border, fill, line, out)
 
 @kernel
 def through_matrix_nearest(source, places, matrix, origin, border, fill, out):
-    """perspective, to the nearest pixel."""
+    """Computes perspective; copies the nearest pixel."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         perspective_places(matrix, origin, True, i, xs, ys)
@@ -270,7 +271,7 @@ def through_matrix_nearest(source, places, matrix, origin, border, fill, out):
 
 @kernel
 def through_maps_linear(source, room, map_x, map_y, shift, border, fill, line, out):
-    """remap, blended from four pixels."""
+    """Computes remap; blends four pixels."""
     xs, ys = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.float32)
     places, us, vs = room
     for i in range(out.shape[0]):
@@ -281,7 +282,7 @@ def through_maps_linear(source, room, map_x, map_y, shift, border, fill, line, o
 
 @kernel
 def through_maps_cubic(source, _room, map_x, map_y, shift, border, fill, line, out):
-    """remap, blended from sixteen pixels."""
+    """Computes remap; blends sixteen pixels."""
     xs, ys = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.float32)
     for i in range(out.shape[0]):
         map_places(map_x, map_y, shift, False, i, xs, ys)
@@ -291,7 +292,7 @@ def through_maps_cubic(source, _room, map_x, map_y, shift, border, fill, line, o
 
 @kernel
 def through_maps_nearest(source, places, map_x, map_y, shift, border, fill, out):
-    """remap, to the nearest pixel."""
+    """Computes remap; copies the nearest pixel."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         map_places(map_x, map_y, shift, True, i, xs, ys)
@@ -314,7 +315,7 @@ def effect_places(kind, lines, columns, key, degree, height, width, i, xs, ys):
 
 @kernel
 def through_effect(source, room, kind, lines, columns, key, degree, fill, line, out):
-    """An effect, interpolated."""
+    """Computes an effect; interpolates."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     places, us, vs = room
     for i in range(out.shape[0]):
@@ -325,7 +326,7 @@ def through_effect(source, room, kind, lines, columns, key, degree, fill, line, 
 
 @kernel
 def through_effect_nearest(source, places, kind, lines, columns, key, degree, fill, out):
-    """An effect, to the nearest pixel."""
+    """Computes an effect; copies the nearest pixel."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         effect_places(kind, lines, columns, key, degree, source.shape[0], source.shape[1], i, xs, ys)
@@ -346,7 +347,7 @@ def copied(kernel_of: object, source: np.ndarray, fill: np.ndarray, out: np.ndar
 
 
 def blended(kernel_of: object, source: np.ndarray, fill: np.ndarray, out: np.ndarray, *arguments: object) -> np.ndarray:
-    """Runs a kernel that interpolates, in float32 where it does not read or write the type itself."""
+    """Runs a kernel that interpolates; types that it does not read or write are converted to float32."""
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
     target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
     columns = out.shape[1]
@@ -368,7 +369,7 @@ def perspective(
     interpolation: int,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C) through a projective matrix of nine numbers from output to input coordinates."""
+    """Warps an image (H, W, C) by a projective matrix of nine numbers from output to input coordinates."""
     numbers = np.ascontiguousarray(matrix, np.float64).reshape(9)
     if interpolation == NEAREST:
         return copied(through_matrix_nearest, source, fill, out, numbers, origin, border)
@@ -386,7 +387,7 @@ def remap(
     interpolation: int,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C) by the places in two maps, less `shift`."""
+    """Takes the pixels of an image (H, W, C) from the positions in two maps, minus `shift`."""
     maps = plain(as_type(map_x, np.dtype(np.float32))), plain(as_type(map_y, np.dtype(np.float32)))
     if interpolation == NEAREST:
         return copied(through_maps_nearest, source, fill, out, *maps, shift, border)
@@ -405,7 +406,7 @@ def effect(
     interpolation: int,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C) under waves (how far each line and each column moves), a lens or a scatter."""
+    """Applies an effect to an image (H, W, C): waves (the distances by which lines and columns move), a lens or a scatter."""
     arguments = kind, lines, columns, np.uint64(key), float(degree)
     if interpolation == NEAREST:
         return copied(through_effect_nearest, source, fill, out, *arguments)

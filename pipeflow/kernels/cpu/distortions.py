@@ -12,22 +12,22 @@ import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel
 
-COARSE = 8  # pixels between the points where a spline is computed; between these it is smooth
+COARSE = 8  # pixels between the points where a spline is computed; between them it is interpolated
 
 
 def centers(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The map that moves nothing: x and y of the centre of every pixel."""
+    """Maps that move nothing: x and y of the centre of every pixel."""
     x, y = np.arange(width, dtype=np.float32) + np.float32(0.5), np.arange(height, dtype=np.float32) + np.float32(0.5)
     return np.broadcast_to(x, (height, width)), np.broadcast_to(y[:, None], (height, width))
 
 
 def spacing(sigma: float) -> int:
-    """Pixels between the points that are moved at random: few enough that lines between them look smooth."""
+    """Pixels between the points that are moved at random: few enough that linear interpolation looks smooth."""
     return max(int(sigma / 1.5), 1)
 
 
 class Grid(NamedTuple):
-    """Moves in pixels at the nodes of a grid, linear between them; line i is at (i + offset) * tall of its nodes."""
+    """Moves in pixels at the nodes of a grid, linear between them; row i of pixels is at row (i + offset) * tall of the nodes."""
 
     moves: np.ndarray  # (2, rows, columns): along x and along y
     offset: float
@@ -38,11 +38,11 @@ class Grid(NamedTuple):
 def elastic_grid(
     draw: Callable[[tuple[int, ...]], np.ndarray], height: int, width: int, alpha: float, sigma: float
 ) -> Grid:
-    """Random numbers from 0 to 1, ``draw(shape)``, as displacements from -1 to 1, smoothed, multiplied and added to places.
+    """The displacements of ``elastic``: random numbers from ``draw(shape)``, 0 to 1, become -1 to 1, are smoothed and multiplied.
 
-    Numbers are drawn for points that are some pixels apart, and smoothed there. What is between the points is linear, which
-    smooths a little too: the rest of the variance is that of the window. One number stands for the mean of as many as there
-    are pixels around its point, so it is divided by their root.
+    Numbers are drawn for points that are some pixels apart, and smoothed there. Between the points the result is linear. This
+    smooths a little too, so the window has only the rest of the variance. One number replaces the mean of the numbers of all
+    pixels around its point, so it is divided by the square root of their count.
     """
     step = spacing(sigma)
     rows, columns = (max(-(-(extent - 1) // step) + 1, 2) for extent in (height, width))
@@ -58,7 +58,7 @@ def elastic_grid(
 def elastic(
     draw: Callable[[tuple[int, ...]], np.ndarray], height: int, width: int, alpha: float, sigma: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The displacements of ``elastic_grid`` added to the places of the pixels."""
+    """The displacements of ``elastic_grid``, added to the positions of the pixels."""
     moves, _, share, _ = elastic_grid(draw, height, width, alpha, sigma)
     maps = np.empty((2, height, width), np.float32)
     for axis, nodes in enumerate(moves):
@@ -94,7 +94,7 @@ def add_between(nodes, share, axis, out):
 
 @lru_cache(maxsize=64)
 def weights(extent: int, parts: int) -> np.ndarray:
-    """The shares (extent, parts + 1) of the ends of each of some equal parts in every pixel's centre."""
+    """The weights (extent, parts + 1) of the ends of equal parts for the centre of every pixel."""
     place = (np.arange(extent) + 0.5) * parts / extent
     part = np.minimum(place.astype(np.int64), parts - 1)
     result = np.zeros((extent, parts + 1), np.float32)
@@ -116,7 +116,7 @@ def even_grid(moves: np.ndarray, height: int, width: int) -> Grid:
 
 
 def grid(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes of a grid moved (2, rows + 1, columns + 1), in pixels, and everything between them with them."""
+    """The maps of a grid whose nodes are moved by (2, rows + 1, columns + 1), in pixels; positions between nodes move along."""
     x, y = centers(height, width)
     return between(moves[0], height, width) + x, between(moves[1], height, width) + y
 
@@ -152,7 +152,7 @@ def _bent(distance2: np.ndarray) -> np.ndarray:
 
 
 def thin_plate_grid(points: np.ndarray, moves: np.ndarray, height: int, width: int) -> Grid:
-    """A plate bent so that it passes through the moved points (n, 2), in shares of the extents; x, y."""
+    """The Grid of a plate that is bent through the moved points (n, 2), which are x and y as fractions of the extents."""
     count = len(points)
     system = np.zeros((count + 3, count + 3))
     system[:count, :count] = _bent(((points[:, None] - points) ** 2).sum(-1))

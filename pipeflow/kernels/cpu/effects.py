@@ -11,7 +11,7 @@ from pipeflow.kernels.cpu.simd.bytes import at_once, reorder_pixels
 
 @kernel
 def order_channels(source, order, out):
-    """The channels of interleaved values in another order."""
+    """Puts the channels of interleaved values into another order."""
     channels = order.size
     for i in range(0, source.size, channels):
         for k in range(channels):
@@ -24,21 +24,21 @@ def order_pixels(source, order, fill, out):
 
 
 def pixels_of_bytes(source: np.ndarray, order: Sequence[int], fill: int, out: np.ndarray) -> np.ndarray:
-    """Pixels of three bytes with their channels in another order; a negative number takes the fill value."""
+    """Puts the channels of pixels of three bytes into another order; a negative number is replaced by the fill value."""
     order_pixels(plain(source).reshape(-1), *group_of(tuple(order), fill), out.reshape(-1))
     return out
 
 
 @lru_cache(maxsize=64)
 def group_of(order: tuple[int, ...], fill: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each byte of a group comes from, and what is filled in."""
+    """For each byte of a group, the place it is taken from, and the value that is filled in."""
     places = [3 * pixel + place if place >= 0 else -1 for pixel in range(at_once()) for place in order]
     values = [0 if place >= 0 else fill for _ in range(at_once()) for place in order]
     return np.array([*places, -1], np.int8), np.array([*values, 0], np.uint8)
 
 
 def in_order(source: np.ndarray, order: Sequence[int], out: np.ndarray) -> np.ndarray:
-    """Channels last; of any type."""
+    """Puts the channels, which are the last axis, into another order; for any type."""
     if source.dtype == np.uint8 and len(order) == 3:
         return pixels_of_bytes(source, order, 0, out)
     raw = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[source.dtype.itemsize]
@@ -47,7 +47,7 @@ def in_order(source: np.ndarray, order: Sequence[int], out: np.ndarray) -> np.nd
 
 
 def filled(source: np.ndarray, channels: Sequence[int], value: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """The image with some channels, which are last, filled with a value of its type."""
+    """Fills some channels, which are the last axis, with a value of the image's type."""
     if source.dtype == np.uint8 and source.shape[-1] == 3:
         return pixels_of_bytes(source, [-1 if k in channels else k for k in range(3)], int(value), out)
     out[...] = source
@@ -58,7 +58,7 @@ def filled(source: np.ndarray, channels: Sequence[int], value: np.ndarray, out: 
 
 @kernel
 def unsharp_bytes(source, blurred, amount, threshold, out):
-    """Differences from the blurred image that are larger than a threshold are amplified."""
+    """Increases the differences from the blurred image that are larger than a threshold."""
     for i in range(source.size):
         value = np.float32(source[i])
         difference = value - blurred[i]
@@ -68,7 +68,7 @@ def unsharp_bytes(source, blurred, amount, threshold, out):
 
 
 def unsharp(source: np.ndarray, blurred: np.ndarray, amount: float, threshold: float, out: np.ndarray) -> np.ndarray:
-    """Bytes and their blurred form in float32."""
+    """Computes the unsharp mask of bytes from their blurred form in float32."""
     unsharp_bytes(
         plain(source).reshape(-1), blurred.reshape(-1), np.float32(amount), np.float32(threshold), out.reshape(-1)
     )

@@ -1,4 +1,4 @@
-"""Work in another process of low priority, which ends with this one at the latest: it compiles kernels."""
+"""Starts a process of low priority that compiles kernels. It ends when this process ends, if not before."""
 
 import atexit
 import os
@@ -7,11 +7,11 @@ import sys
 import threading
 
 _LENGTH = 4  # bytes
-LONGEST = 32 << 10  # bytes that the pipe takes at once
+LONGEST = 32 << 10  # bytes that a pipe accepts without a reader
 
 
 def begin(program: str, data: bytes = b"") -> subprocess.Popen[bytes]:
-    """Starts a process with this program and the modules of this one. The program gets the data by `given`."""
+    """Starts a process that runs this program with the same path of modules. The program gets the data from `given`."""
     process = subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {program}"],
         stdin=subprocess.PIPE,
@@ -22,7 +22,7 @@ def begin(program: str, data: bytes = b"") -> subprocess.Popen[bytes]:
     try:
         process.stdin.write(len(data).to_bytes(_LENGTH, "big") + data)
         process.stdin.flush()
-    except BrokenPipeError:  # it has ended already, and its code says so
+    except BrokenPipeError:  # the process has ended already; its exit code tells why
         pass
     atexit.register(_end, process, os.getpid())
     return process
@@ -35,7 +35,7 @@ def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:
 
 
 def given() -> bytes:
-    """In the other process: the data. From now on it has low priority, and ends when its input ends, with its parent."""
+    """Called in the other process: returns the data. From now on the process has low priority, and ends with its parent."""
     data = _read(int.from_bytes(_read(_LENGTH), "big"))
     threading.Thread(target=_end_with_input, daemon=True).start()
     os.nice(10)

@@ -1,7 +1,8 @@
-"""Everyday image kernels that a pipeline can begin with: each is written here in NumPy and chosen by `start`.
+"""NumPy forms of the usual image kernels, with which a pipeline can begin; `start` chooses between the forms.
 
-The steps and the roundings are those of the compiled kernels, which have the same names in `resample`, `fused`, `normalize` and
-`streaming`: float32 sums in the same order, and no product and sum rounded together. So the results are equal, bit by bit.
+The steps and the roundings are those of the compiled kernels with the same names in `resample`, `fused`, `normalize` and
+`streaming`: float32 sums in the same order, and each product is rounded before it is added. So the results are equal, bit by
+bit.
 """
 
 import math
@@ -42,7 +43,7 @@ def axis_taps(
     mirror: bool = False,
 ) -> Taps | None:
     """First input pixel and weights of each output of one axis."""
-    if kind not in (NEAREST, LINEAR, CUBIC, TRIANGULAR):  # the others need functions that NumPy rounds differently
+    if kind not in (NEAREST, LINEAR, CUBIC, TRIANGULAR):  # other filters need functions that NumPy rounds differently
         return None
     count = full if count < 0 else count
     scale = (float(high) - float(low)) / full
@@ -76,7 +77,7 @@ def _weighed(size: int, low: float, scale: float, kind: int, antialias: bool, pl
 
 
 def blended_rows(rows: np.ndarray, taps: Taps) -> np.ndarray:
-    """Rows (H, elements) to rows (h, elements) of float32 sums."""
+    """Resamples rows (H, elements) to rows (h, elements) of float32 sums."""
     starts, weights = taps
     low = int(starts.min())
     used = rows[low : int(starts.max()) + weights.shape[1]].astype(np.float32, copy=False)
@@ -89,7 +90,7 @@ def blended_rows(rows: np.ndarray, taps: Taps) -> np.ndarray:
 
 
 def blended(image: np.ndarray, y: Taps, x: Taps) -> np.ndarray:
-    """An image (H, W, C) to float32 sums (h, w, C)."""
+    """Resamples an image (H, W, C) to float32 sums (h, w, C)."""
     low, high = int(x[0].min()), int(x[0].max()) + x[1].shape[1]
     image = image[:, low:high]
     height, channels = len(y[0]), image.shape[2]
@@ -157,7 +158,7 @@ def resample_normalize(
     out: np.ndarray,
     channel_first: bool,
 ) -> np.ndarray | None:
-    """One three-channel image (H, W, 3) through both tap tables into `out`, (3, h, w) or (h, w, 3)."""
+    """Resamples a three-channel image (H, W, 3) with both tap tables into `out`, (3, h, w) or (h, w, 3), and normalises it."""
     if source.dtype not in (UINT8, FLOAT):
         return None
     values = blended(source, y, x)
@@ -181,7 +182,7 @@ def normalize_window(
     out: np.ndarray,
     out_channel_first: bool,
 ) -> np.ndarray | None:
-    """The window of `out`'s size at (top, left) of one image, mirrored and normalised."""
+    """Mirrors and normalises the window at (top, left) of an image; `out` determines its size."""
     channels = source.shape[0 if channel_first else 2]
     if (
         source.dtype not in (UINT8, FLOAT)
@@ -200,7 +201,7 @@ def normalize_window(
 
 @switched("normalize", out=4)
 def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> np.ndarray:
-    """Rows (H, W * pixel) of any element type, mirrored."""
+    """Mirrors rows (H, W * pixel) of any element type."""
     rows = (source[::-1] if upside_down else source).reshape(len(source), -1, pixel)
     out.reshape(rows.shape)[...] = rows[:, ::-1] if sideways else rows
     return out
@@ -208,6 +209,6 @@ def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bo
 
 @switched("streaming", out=1)
 def copy(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """The source's elements to `out`, which has its shape and type."""
+    """Copies the source to `out`, which has its shape and type."""
     np.copyto(out, source)
     return out

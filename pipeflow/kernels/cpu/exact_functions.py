@@ -1,13 +1,13 @@
-"""Compiles functions of the user so that they give the results of NumPy to the bit, or refuses them.
+"""Compiles functions of the user so that they return the same bits as with NumPy, or refuses them.
 
-Numba's own rules differ from NumPy's in places that the first samples of a run need not show: a Python number next to an array
-of float32 is a float64 there, sums of single small integers do not wrap around, casts of numbers that do not fit are
-undefined, and some functions round in another way. Two passes of the compiler take care of this:
+Numba's own rules differ from NumPy's, and the first samples of a run may not show it. In Numba a Python number next to an array
+of float32 is a float64, sums of single small integers do not wrap around, casts of numbers that do not fit are undefined, and
+some functions round in another way. Two passes of the compiler correct this:
 
-- ``KeepTypes`` gives Python numbers the type that NumPy gives them, and checks numbers that are stored or cast: one that
+- ``KeepTypes`` gives Python numbers the type that NumPy gives them, and checks numbers that are stored or cast. A number that
   does not fit raises an exception, and the caller then runs the plain function.
-- ``CheckExact`` refuses everything that is not known to give the same bits. It is left out for functions that may differ
-  by a tolerance.
+- ``CheckExact`` refuses everything that is not known to give the same bits. It does not run for functions whose results may
+  differ by a tolerance.
 """
 
 import math
@@ -54,7 +54,7 @@ _ARITHMETIC = {
     for prefix in ("", "i")
     if hasattr(operator, prefix + name)
 } | {operator.iand, operator.ior, operator.ixor}
-# Functions and methods of arrays that give NumPy's bits for numbers of all types.
+# Functions and methods of arrays that return NumPy's bits for numbers of all types.
 _ANY_TYPE = _words(
     "zeros ones empty full zeros_like ones_like empty_like full_like where clip abs absolute sqrt floor ceil trunc "
     "rint sign negative square isnan isfinite isinf logical_and logical_or logical_not logical_xor any all add "
@@ -63,7 +63,7 @@ _ANY_TYPE = _words(
     "ascontiguousarray expand_dims swapaxes repeat take count_nonzero nonzero array asarray diff atleast_1d fill "
     "float32 float64 intp int64 eye identity"
 )
-# Those that do so for integers and Booleans only.
+# Functions that do so only for integers and Booleans.
 _WHOLE_NUMBERS = _words(
     "sum prod cumsum min max amin amax argmin argmax sort unique searchsorted bincount bitwise_and bitwise_or "
     "bitwise_xor invert bitwise_not left_shift right_shift minimum maximum arange dot floor_divide remainder mod"
@@ -100,13 +100,13 @@ class KeepTypes(FunctionPass):
 
     @staticmethod
     def _default(statement: Any, arguments: Any) -> None:
-        """Writes a default into the code, where it is a Python number like any other."""
+        """Writes the default of an argument into the code, so that it is treated like other Python numbers."""
         kind = arguments[statement.value.index]
         if isinstance(kind, types.Omitted) and is_python_number(kind.value):
             statement.value = ir.Const(kind.value, statement.loc)
 
     def _changed(self, statement: Any, scope: Any, names: Names) -> Iterator[Any]:
-        """The statements that take the place of one."""
+        """The statements that replace a statement."""
         before: list[Any] = []
 
         def call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -138,7 +138,7 @@ class KeepTypes(FunctionPass):
 
     @staticmethod
     def _operands(value: Any, names: Names, call: Callable[..., Any]) -> None:
-        if value.fn in _POWERS and names.constant(value.rhs) == 2:  # NumPy multiplies
+        if value.fn in _POWERS and names.constant(value.rhs) == 2:  # NumPy multiplies for a square
             inplace = value.fn is operator.ipow
             value.fn = operator.imul if inplace else operator.mul
             if inplace:
@@ -153,7 +153,7 @@ class KeepTypes(FunctionPass):
 
     @staticmethod
     def _call(value: Any, names: Names, call: Callable[..., Any]) -> Any:
-        """The call that takes the place of another."""
+        """The call that replaces a call."""
         called, method = names.value_of(value.func), names.method_of(value.func)
         if called is int and len(value.args) == 1:
             return call(as_integer, value.args[0])
@@ -173,7 +173,7 @@ class KeepTypes(FunctionPass):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class KeepTypesClosely(KeepTypes):
-    """The same for functions that may differ by a tolerance."""
+    """The same for functions whose results may differ by a tolerance."""
 
     _name = "pipeflow_keep_types_closely"
     exact = False
@@ -194,7 +194,7 @@ class NotExact(errors.TypingError):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class CheckExact(FunctionPass):
-    """Refuses what is not known to give the bits of NumPy."""
+    """Refuses functions that are not known to return the bits of NumPy."""
 
     _name = "pipeflow_check_exact"
 
@@ -222,7 +222,7 @@ class CheckExact(FunctionPass):
         kinds = [types.unliteral(state.typemap[operand.name]) for operand in operands]
         elements = [kind.dtype if isinstance(kind, types.Array) else kind for kind in kinds]
         if not all(isinstance(element, (types.Number, types.Boolean)) for element in elements):
-            return  # tuples, strings
+            return  # tuples and strings need no check
         floats = any(isinstance(element, types.Float) for element in elements)
         if value.fn in _POWERS or value.fn is operator.matmul or (value.fn in _REMAINDERS and floats):
             raise NotExact(f"{value.fn.__name__} may round in another way", loc=statement.loc)
@@ -302,7 +302,7 @@ def _is_small(kind: Any) -> bool:
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class FuseFloats(NopythonRewrites):
-    """Numba's rewriting of array expressions to one loop, if all arithmetic is of one floating type.
+    """Numba's pass that makes one loop of an array expression, used only if all arithmetic has one floating type.
 
     In such a loop small integers do not wrap around as they do in NumPy.
     """
@@ -347,15 +347,15 @@ class Close(CompilerBase):
 
 
 class Exact(Close):
-    """The same, and refuses what is not known to give NumPy's bits."""
+    """The same, but it refuses functions that are not known to return NumPy's bits."""
 
     checks = True
 
 
 @lru_cache(maxsize=256)
 def compiled(function: Callable[..., Any], exact: bool) -> Dispatcher:
-    """The function as a dispatcher that gives NumPy's bits or, if it is not ``exact``, NumPy's types."""
-    # Places outside of an array and divisions by zero raise; the caller then runs the plain function.
+    """The function as a dispatcher that returns NumPy's bits or, if it is not ``exact``, NumPy's types."""
+    # Indices outside an array and divisions by zero raise an error; the caller then runs the plain function.
     made: Dispatcher = numba.njit(
         nogil=True, boundscheck=True, error_model="python", pipeline_class=Exact if exact else Close
     )(function)

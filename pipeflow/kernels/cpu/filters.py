@@ -1,5 +1,4 @@
-"""Separable filters with mirrored borders (the border pixel is not repeated), float32 inside, one rounding
-at the end."""
+"""Separable filters with mirrored borders (the border pixel is not repeated), computed in float32 and rounded once."""
 
 import math
 from functools import lru_cache
@@ -15,7 +14,7 @@ FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 @kernel
 def reflected(index, size):
-    """The index inside an axis that mirrors at its first and last element."""
+    """The index after mirroring at the first and last element of an axis."""
     if size == 1:
         return 0
     while index < 0 or index >= size:
@@ -36,7 +35,7 @@ def mirror_ends(line, pixel, beside):
 
 @kernel
 def filter_rows(source, pixel, heights, widths, out):
-    """Correlates rows (H, W * pixel) with one window an axis."""
+    """Correlates rows (H, W * pixel) with one window for each axis."""
     height, size = source.shape
     above, beside = heights.size // 2, widths.size // 2
     flat, target = source.reshape(source.size), out.reshape(out.size)
@@ -50,8 +49,7 @@ def filter_rows(source, pixel, heights, widths, out):
 
 
 def filter_separable(source: np.ndarray, windows: list[np.ndarray], out: np.ndarray) -> np.ndarray:
-    """Filters the leading axes of an array, one odd float32 window an axis; the axes after them are
-    channels."""
+    """Filters the leading axes of an array with an odd float32 window for each axis; the axes after them are channels."""
     axes = len(windows)
     pixel = math.prod(source.shape[axes:])
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))

@@ -1,7 +1,7 @@
 """Resize, crop, mirror, normalise and convert in one pass over the image.
 
-The steps are those of the separate kernels, in the same order and with the same roundings: only the 8-bit
-image between them is never written. Four output rows at a time stay in the first cache.
+The steps are those of the separate kernels, in the same order and with the same roundings, but the 8-bit image between them is
+never written. Four output rows at a time stay in the first cache.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
 @kernel(fastmath=False)
 def resample_to_planes(source, y, x, mean, scale, shift, rounding, out, height, width):
-    """Interleaved three-channel rows (H, W * 3), resampled, to three normalised planes."""
+    """Resamples interleaved three-channel rows (H, W * 3) to three normalised planes."""
     low, high = extent(x[0], x[1])
     tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
     wide = np.empty((ROWS, width * 3 + BAND), np.float32)
@@ -41,7 +41,7 @@ def resample_to_planes(source, y, x, mean, scale, shift, rounding, out, height, 
 
 @kernel(fastmath=False)
 def resample_to_rows(source, y, x, mean, scale, shift, rounding, out, height, width):
-    """The same to interleaved rows; mean and scale are given for every element of a row."""
+    """The same for a result of interleaved rows; mean and scale have a number for every element of a row."""
     low, high = extent(x[0], x[1])
     tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
     wide = np.empty((ROWS, width * 3 + BAND), np.float32)
@@ -74,10 +74,9 @@ def resample_normalize(
     out: np.ndarray,
     channel_first: bool,
 ) -> np.ndarray:
-    """One three-channel image (H, W, 3) through both tap tables into `out`, (3, h, w) or (h, w, 3).
+    """Resamples a three-channel image (H, W, 3) with both tap tables into `out`, (3, h, w) or (h, w, 3), and normalises it.
 
-    A mirrored image has its horizontal table reversed. `rounding` says that the separate resize would have
-    made bytes.
+    For a mirrored image the horizontal table is reversed. `rounding` is True if the separate resize would return bytes.
     """
     height, width = out.shape[1:] if channel_first else out.shape[:2]
     if source.dtype not in (np.uint8, np.float32):

@@ -1,18 +1,18 @@
-"""Grey values spread over their range: for the whole image, or tile by tile as OpenCV does it."""
+"""Spreads grey values over their range: for the whole image, or tile by tile as OpenCV does it."""
 
 import cv2
 import numpy as np
 
 from .jit import kernel, plain
 
-# successive bytes use different counters in turn: waiting for the previous addition would take several times as long
+# successive bytes use different counters in turn: to wait for the previous addition would take several times as long
 PARTS = 12
 STEP, VALUES = np.uint64(PARTS), np.uint64(256)
 
 
 @kernel
 def count_values(source, channels, counts):
-    """How often each channel of interleaved bytes has each value."""
+    """Counts how often each channel of interleaved bytes has each value."""
     one = np.uint32(1)
     whole = 0
     if PARTS % channels == 0:
@@ -31,7 +31,7 @@ def count_values(source, channels, counts):
 
 @kernel
 def replace_values(source, tables, out):
-    """Every value of interleaved bytes by that of its channel's table."""
+    """Replaces every value of interleaved bytes by that of its channel's table."""
     channels = tables.shape[0]
     whole = 0
     if channels == 3:
@@ -64,7 +64,7 @@ def even_tables(counts, pixels, tables):
 
 
 def equalize(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Bytes whose last axis is that of the channels."""
+    """Equalizes bytes; the last axis is the channels."""
     if source.size:
         channels = source.shape[-1]
         flat = plain(source).reshape(-1)
@@ -76,14 +76,16 @@ def equalize(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def written(found: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """The output with the result of OpenCV, which writes into it if it can, and makes an array of its own if not."""
+    """Copies the result of OpenCV into the output, if OpenCV did not write into it but made an array of its own."""
     if not np.may_share_memory(found, out):
         out[...] = found.reshape(out.shape)
     return out
 
 
 def clahe(source: np.ndarray, tiles: tuple[int, int], limit: float, luma_only: bool, out: np.ndarray) -> np.ndarray:
-    """An image (H, W, C) of bytes; of three channels only the lightness, in the space Lab, or each by itself."""
+    """Applies CLAHE to an image (H, W, C) of bytes; for three channels only to the lightness, in the space Lab, or to each
+    channel.
+    """
     spreading = cv2.createCLAHE(limit, tiles)
     channels = source.shape[-1]
     image = np.ascontiguousarray(source)

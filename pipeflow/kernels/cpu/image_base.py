@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from struct import error as StructError
 from struct import unpack_from
 
-# The largest number of chunks, segments or boxes in an image: reading more would take longer than decoding.
+# The largest number of chunks, segments or boxes in an image: to read more would take longer than to decode the image.
 MOST_PIECES = 100_000
 
 
@@ -16,7 +16,7 @@ class BadImage(ValueError, RuntimeError):
 class Header:
     """Size and kind of an image as its header states them; `channels` counts colours and alpha.
 
-    `bits` are those of the type that its numbers are given in, 8 at least.
+    `bits` is the size of the type of its decoded numbers, at least 8.
     """
 
     format: str
@@ -26,7 +26,7 @@ class Header:
     bits: int = 8
     orientation: int = 1
     alpha: bool = False
-    height_at: int = field(default=0, compare=False)  # of a plain sequential JPEG file: the place of its height
+    height_at: int = field(default=0, compare=False)  # for a plain sequential JPEG file: the place of its height
     depth: int = field(default=0, compare=False)  # the bits of a stored number if it has fewer than `bits`
 
     @property
@@ -39,7 +39,7 @@ class Header:
 
 
 def need(kind: str, data: memoryview, needed: int, width: int, height: int) -> None:
-    """Refuses a file that is too short for the pixels its header states."""
+    """Raises an error for a file that is too short for the pixels that its header states."""
     if len(data) < needed:
         raise BadImage(
             f"truncated {kind} file: {width} x {height} pixels need at least {needed} bytes, there are {len(data)}"
@@ -63,7 +63,7 @@ def exif_orientation(exif: memoryview) -> int:
 
 
 class Bits:
-    """The bits of some bytes one after another; IndexError after the last."""
+    """Reads the bits of some bytes one after another; IndexError after the last."""
 
     def __init__(self, data: memoryview, lowest_first: bool = True) -> None:
         self._order = "little" if lowest_first else "big"

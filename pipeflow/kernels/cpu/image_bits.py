@@ -1,4 +1,4 @@
-"""Stored numbers of any number of bits to the types of arrays."""
+"""Converts stored numbers of any number of bits to the types of arrays."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from pipeflow.kernels.cpu.jit import kernel, plain
 
 
 def filled(numbers: np.ndarray, largest: int) -> np.ndarray:
-    """Numbers from 0 to `largest` in the whole range of 8 or of 16 bits, rounded to the nearest."""
+    """Scales numbers from 0 to `largest` to the whole range of 8 or of 16 bits, rounded to the nearest."""
     full = 255 if largest < 256 else 65535
     dtype = np.uint8 if full == 255 else np.uint16
     if largest == full:

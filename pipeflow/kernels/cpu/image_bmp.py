@@ -1,7 +1,7 @@
 """BMP images: palettes, run lengths, 16 to 32 bits with a mask for each colour.
 
-The general libraries shift the bits of a mask into place, so that the white of five bits becomes 248, or take any mask
-for the usual one. Here a colour keeps its share of the range.
+The general libraries shift the bits of a mask into place, so that white in five bits becomes 248, or treat every mask as the
+usual one. Here a colour keeps its share of the range.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class _Layout:
     bits: int
     compression: int
     top_down: bool
-    masks: tuple[int, ...]  # of red, green, blue and alpha; none with a palette and with 24 bits
+    masks: tuple[int, ...]  # for red, green, blue and alpha; empty with a palette and with 24 bits
     palette: np.ndarray | None  # entries x RGB
     begin: int
 
@@ -63,7 +63,7 @@ def _layout(data: memoryview) -> _Layout:
     if bits not in (1, 2, 4, 8, 16, 24, 32) or width < 0:
         raise BadImage(f"damaged BMP file: {width} x {height} pixels of {bits} bits")
     if (compression, bits) in ((_RUNS8, 8), (_RUNS4, 4)) and not top_down:
-        # Two bytes stand for at most 255 pixels, an escape of four for a jump of 255 x 255.
+        # Two bytes code at most 255 pixels, an escape of four bytes a jump of 255 x 255.
         need("BMP", data, height * width // (255 * 255), width, height)
     elif compression == _PLAIN or (compression in (_MASKS, _ALPHA_MASKS) and bits in (16, 32)):
         need("BMP", data, begin + -(-width * bits // 32) * 4 * height, width, height)
@@ -77,7 +77,7 @@ def _layout(data: memoryview) -> _Layout:
 def _masks(data: memoryview, size: int, bits: int, compression: int) -> tuple[int, ...]:
     if compression not in (_MASKS, _ALPHA_MASKS):
         return _USUAL_MASKS.get(bits, ())
-    count = 4 if compression == _ALPHA_MASKS or size >= 56 else 3  # inside of the larger headers, behind the small one
+    count = 4 if compression == _ALPHA_MASKS or size >= 56 else 3  # inside the larger headers, after the small one
     masks = (*unpack_from(f"<{count}I", data, 54), 0)[:4]
     used = 0
     for mask in masks:
@@ -161,7 +161,7 @@ def _runs(data, place, out, halves):
         place += 2
         if count:
             if row >= height or column + count > width:
-                # Writers fill rows up to whole bytes: one pixel too many, in halves, is none.
+                # Some programs fill rows up to whole bytes, so an additional pixel of half a byte is ignored.
                 if row >= height or not halves or column + count > width + 1:
                     return False
                 count = width - column

@@ -1,7 +1,7 @@
-"""AVIF and HEIF: the boxes that say which image of a file is shown, its size, its depth and how it is turned.
+"""AVIF and HEIF: the boxes that tell which image of a file is shown, its size, its depth and its orientation.
 
-The size is stated twice: in a box, and in the first bytes of what is coded, which the decoder allocates memory for.
-A file in which the second is larger than the first is refused.
+The size is stated twice: in a box, and in the first bytes of the coded data. The decoder allocates memory for the second, so a
+file in which the second is larger is refused.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class _Item(NamedTuple):
 
     kind: bytes
     properties: list[tuple[bytes, memoryview]]
-    parts: list[int]  # the images that it is put together from
+    parts: list[int]  # the images that it consists of
     data: memoryview
 
     def content(self, name: bytes) -> memoryview | None:
@@ -72,7 +72,7 @@ def header(data: memoryview) -> Header:
     for item in [*coded, *others, *tiles]:
         _check_size(item, name, height, width)
     alpha = bool(others)
-    if window is not None:  # the image is cut, then turned
+    if window is not None:  # the image is cut before it is turned
         right, right_of, bottom, bottom_of = unpack_from(">4I", window)
         if not 0 < right <= width * right_of or not 0 < bottom <= height * bottom_of:
             raise BadImage(f"damaged HEIF file: a clean aperture that is not inside {width} x {height} pixels")
@@ -113,7 +113,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
 
 
 def _items(data: memoryview, meta: memoryview) -> tuple[dict[int, _Item], int, list[int]]:
-    """The images by number, the number of the primary one, and the numbers of those that hold its alpha."""
+    """The images by number, the number of the primary image, and the numbers of the images with its alpha."""
     boxes = dict(_boxes(meta))
     for needed in (b"pitm", b"iinf", b"iprp", b"iloc"):
         if needed not in boxes:
@@ -192,7 +192,7 @@ def _properties(iprp: memoryview) -> dict[int, list[tuple[bytes, memoryview]]]:
 
 
 def _places(iloc: memoryview, idat: memoryview, data: memoryview) -> dict[int, memoryview]:
-    """The first bytes of each item: those of its first extent."""
+    """Sets the place of the first bytes of each item: its first extent."""
     version, sizes, more = iloc[0], iloc[4], iloc[5]
     widths = {"offset": sizes >> 4, "length": sizes & 15, "base": more >> 4, "index": more & 15 if version else 0}
     (count,) = unpack_from(">I" if version == 2 else ">H", iloc, 6)
@@ -256,7 +256,7 @@ def _of_hevc(item: _Item) -> tuple[int, bool]:
 
 
 def _check_size(item: _Item, name: str, height: int, width: int) -> None:
-    """Refuses what is coded in a larger size than the file states; a tile may be cut at the edges of a grid."""
+    """Raises an error if the coded size is larger than the file states; a tile may be cut at the edges of a grid."""
     stated, edge = item.size if item.content(b"ispe") is not None else (height, width), 64
     coded = _av1_size(item.data) if item.kind == b"av01" else _hevc_size(item.content(b"hvcC"))
     for size, what in ((stated, "states"), (coded, "codes")):
@@ -291,7 +291,7 @@ def _av1_size(data: memoryview) -> tuple[int, int] | None:
 
 def _av1_sequence(bits: Bits) -> tuple[int, int]:
     bits.take(4)
-    if bits.take(1):  # a reduced header: one level, and no more
+    if bits.take(1):  # a reduced header has only one level
         bits.take(5)
     else:
         model, delays = 0, 0

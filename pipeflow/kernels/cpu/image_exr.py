@@ -13,7 +13,7 @@ _ROWS = (1, 1, 1, 16, 32, 16, 32, 32, 32, 256)
 
 
 class Layout(NamedTuple):
-    """What the header states."""
+    """The contents of the header."""
 
     height: int
     width: int

@@ -1,7 +1,6 @@
 """GIF images: the place of the first frame, and a check that it has all pixels.
 
-Decoders fill the rest of a truncated frame with one colour, and allocate the memory that a header of ten bytes
-announces.
+Decoders fill the rest of a truncated frame with one colour, and allocate the memory that a header of ten bytes states.
 """
 
 from struct import unpack_from
@@ -19,7 +18,7 @@ def header(data: memoryview) -> Header:
 
 
 def check(data: memoryview) -> None:
-    """Refuses a file whose first frame is not complete."""
+    """Raises an error for a file whose first frame is not complete."""
     canvas = header(data)
     place = _after_colors(data, 13, data[10])
     for _ in range(MOST_PIECES):

@@ -26,12 +26,12 @@ _MAX_JPEG_SCANS = 500
 # The kinds of frame headers other than those of baseline, extended and progressive images.
 _REFUSED_FRAMES = {3: "lossless", 5: "hierarchical", 6: "hierarchical", 7: "lossless hierarchical", 11: "lossless",
                    13: "hierarchical", 14: "hierarchical", 15: "lossless hierarchical"}  # fmt: skip
-# Stray bytes and fill before a marker, which every decoder skips, and the marker, unless it stands alone.
+# Stray and fill bytes before a marker, which every decoder skips, and the marker, unless it has no segment.
 _JPEG_MARKER = re.compile(rb"\xff+([^\xff\x00\x01\xd0-\xd8])")
 
 
 def shape_of(header: Header, color: str, adjust_orientation: bool) -> tuple[int, int, int]:
-    """The shape `decode` gives for this header."""
+    """The shape of the result of `decode` for this header."""
     height, width = header.oriented_size if adjust_orientation else (header.height, header.width)
     return height, width, {"GRAY": 1, "ANY_DATA": header.channels}.get(color, 3)
 
@@ -115,13 +115,13 @@ def _jpeg(data: memoryview) -> Header:
         raise BadImage(f"a JPEG file of {bits} bits is not decoded; those of 8 bits are")
     if channels not in (1, 3, 4):
         raise BadImage(f"damaged JPEG file: {channels} colour components")
-    if marker < 0xC8:  # Huffman coding; arithmetic coding has no such bound
+    if marker < 0xC8:  # Huffman coding; for arithmetic coding there is no such bound
         need("JPEG", data, height * width // _JPEG_PIXELS_PER_BYTE, width, height)
     if marker in (0xC2, 0xCA):
         scans = bytes(data).count(b"\xff\xda")
         if scans > _MAX_JPEG_SCANS:
             raise BadImage(f"a progressive JPEG file with {scans} scans: refused, it would take very long")
-    # Sequential Huffman coding without restart markers, and no segment before the scan that could bring them.
+    # Sequential Huffman coding without restart markers, and no segment before the scan could define them.
     plain = marker in (0xC0, 0xC1) and not restarts and bytes(data[place : place + 4096]).find(b"\xff\xdd") < 0
     return Header("JPEG", height, width, channels, bits, orientation, height_at=place + 3 if plain else 0)
 

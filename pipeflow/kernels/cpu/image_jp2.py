@@ -35,7 +35,7 @@ def header(data: memoryview) -> Header:
 
 
 def _stream(data: memoryview) -> int:
-    """The place where the code stream begins: at once, or in a box."""
+    """The place where the code stream begins: at the start of the file, or in a box."""
     if data[:4] == _START:
         return 0
     place = 0
@@ -56,7 +56,7 @@ def _stream(data: memoryview) -> int:
 
 
 def check(data: memoryview) -> None:
-    """Refuses a file that lacks parts of its tiles, or the mark of the end."""
+    """Raises an error for a file that lacks parts of its tiles, or the mark of the end."""
     stream = data[_stream(data) :]
     right, bottom, _, _, tile_width, tile_height, tile_left, tile_top = unpack_from(">8I", stream, 8)
     tiles = -(-(right - tile_left) // tile_width) * -(-(bottom - tile_top) // tile_height)
@@ -75,7 +75,7 @@ def check(data: memoryview) -> None:
         parts += 1
         if parts > MOST_PIECES:
             raise BadImage(f"a JPEG 2000 file of more than {MOST_PIECES} parts")
-        if length == 0:  # the last one: up to the end
+        if length == 0:  # the last part: up to the end of the file
             if stream[-2:] != _END:
                 raise BadImage("truncated JPEG 2000 file: it does not end with the mark of its end")
             break

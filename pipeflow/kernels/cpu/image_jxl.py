@@ -6,9 +6,9 @@ from pipeflow.kernels.cpu.image_base import MOST_PIECES, BadImage, Bits, Header
 
 _BOXED = b"\0\0\0\x0cJXL \r\n\x87\n"
 _RATIOS = {1: (1, 1), 2: (12, 10), 3: (4, 3), 4: (3, 2), 5: (16, 9), 6: (5, 4), 7: (2, 1)}
-_HEAD = 1 << 12  # bytes that hold any header
+_HEAD = 1 << 12  # bytes that contain any header
 _EXTRAS = {1: "depth", 2: "spot colour", 3: "selection", 4: "black", 5: "colour filter array", 6: "thermal"}
-# Selectable numbers: (a constant, the bits that are added to it) for each of four choices.
+# The four forms of a number: (a constant, the number of bits whose value is added to it).
 _SIZE = ((1, 9), (1, 13), (1, 18), (1, 30))
 _ENUM = ((0, 0), (1, 0), (2, 4), (18, 6))
 
@@ -23,7 +23,7 @@ def header(data: memoryview) -> Header:
     bits = Bits(_stream(data))
     bits.take(16)
     height, width = _size(bits)
-    if bits.take(1):  # all as usual
+    if bits.take(1):  # all values are the defaults
         return Header("JPEG XL", height, width, 3, depth=8)
     orientation = 1
     if bits.take(1):
@@ -60,7 +60,7 @@ def header(data: memoryview) -> Header:
 
 
 def _stream(data: memoryview) -> memoryview:
-    """The first bytes of the code stream, which may be in boxes, and in several."""
+    """The first bytes of the code stream, which may be in one box or several."""
     if data[:2] == b"\xff\x0a":
         return data[:_HEAD]
     place, found = 0, bytearray()
@@ -121,7 +121,7 @@ def _depth(bits: Bits) -> tuple[int, bool]:
 
 
 def _extra(bits: Bits) -> int:
-    """The kind of a channel beside the colours; 0 is alpha."""
+    """The kind of a channel that is not a colour; 0 is alpha."""
     if bits.take(1):
         return 0
     kind = _choice(bits, _ENUM)

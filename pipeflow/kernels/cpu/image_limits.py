@@ -5,8 +5,8 @@ from typing import Any
 
 from pipeflow.kernels.cpu.image_base import BadImage
 
-# The default limits of an image: 400 MB as RGB, and not so many pixels in a file of a few bytes.
-# Such a file may be a blank image, or made to fill the memory.
+# The default limits of an image: 400 MB as RGB, and fewer pixels in a file of a few bytes. Such a file may be a blank image, or
+# an attack that fills the memory.
 MAX_PIXELS = 1 << 27
 SMALL_IMAGE = 1 << 24
 PIXELS_PER_BYTE = 2048
@@ -15,9 +15,9 @@ MAX_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of decoding: pixels, bytes of the result and of the stored pixels; None is the default above.
+    """The limits of decoding: pixels, bytes of the result and of the stored pixels; None means the default above.
 
-    With `damaged` a part of an image is returned if the rest is damaged.
+    With `damaged`, the readable part of a damaged image is returned.
     """
 
     max_pixels: int | None = None
@@ -26,7 +26,7 @@ class Limits:
 
 
 def check_pixels(header: Any, pixels: int, length: int, limits: Limits) -> None:
-    """Refuses more pixels than allowed in a file of `length` bytes; `header` is named in the message."""
+    """Raises an error for more pixels than allowed in a file of `length` bytes; the message names `header`."""
     allowed = limits.max_pixels
     if pixels > (MAX_PIXELS if allowed is None else allowed):
         raise BadImage(
@@ -41,7 +41,7 @@ def check_pixels(header: Any, pixels: int, length: int, limits: Limits) -> None:
 
 
 def check_bytes(header: Any, size: int, limits: Limits) -> None:
-    """Refuses pixels that take more bytes than allowed."""
+    """Raises an error for pixels that take more bytes than allowed."""
     allowed = MAX_BYTES if limits.max_bytes is None else limits.max_bytes
     if size > allowed:
         raise BadImage(f"{header} takes {size} bytes, more than max_bytes={allowed}; raise max_bytes if it is meant")

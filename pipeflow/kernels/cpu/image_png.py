@@ -15,14 +15,14 @@ _DEFLATE_EXPANSION = 1032
 # Colour type -> samples of a pixel, and the bits that each may have.
 _KINDS = {0: (1, (1, 2, 4, 8, 16)), 2: (3, (8, 16)), 3: (1, (1, 2, 4, 8)), 4: (2, (8, 16)), 6: (4, (8, 16))}
 _ANIMATION = (b"acTL", b"fcTL", b"fdAT")
-# After an error of zlib the output of the piece with the error is lost.
+# Bytes that zlib gets at a time: if it reports an error, the output of the whole piece is lost.
 _PIECE = 256
 # First row, first column and steps of the passes of an interlaced image.
 _PASSES = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
 
 
 def header(data: memoryview) -> Header:
-    """The header, checked against the number of bytes, from a file that may be damaged after it."""
+    """The header, checked against the number of bytes. The file may be damaged after it."""
     if data[12:16] != b"IHDR":
         raise BadImage("damaged PNG file: it does not start with an IHDR chunk")
     width, height = _BE32.unpack_from(data, 16)[0], _BE32.unpack_from(data, 20)[0]
@@ -39,7 +39,7 @@ def header(data: memoryview) -> Header:
             colors = length // 3
         elif name == b"IDAT":
             before = False
-        elif name == b"tRNS" and before:  # decoders ignore one in a wrong place or of another length
+        elif name == b"tRNS" and before:  # decoders ignore this chunk if its place or its length is wrong
             alpha |= (kind == 2 and length == 6) or (kind == 3 and 0 < length <= colors)
         elif name == b"eXIf":
             orientation = exif_orientation(data[start : start + length])
@@ -64,10 +64,10 @@ def _chunks(data: memoryview) -> Iterator[tuple[bytes, int, int]]:
 
 
 def check(data: memoryview) -> None:
-    """Refuses a file that is truncated or changed: every chunk must have the right checksum, and IEND must be the last
-    one.
+    """Raises an error for a file that is truncated or changed: every chunk must have the right checksum, and the last must be
+    IEND.
 
-    Decoders allocate the size that a chunk or a frame of an animation announces, and return damaged pixels.
+    Decoders allocate the size that a chunk or a frame of an animation states, and return damaged pixels.
     """
     width, height = _BE32.unpack_from(data, 16)[0], _BE32.unpack_from(data, 20)[0]
     name, end = b"", 8
@@ -94,7 +94,7 @@ def check(data: memoryview) -> None:
 def still(data: np.ndarray) -> np.ndarray:
     """A complete file without its animation: the image that programs without animations show.
 
-    OpenCV would return the first frame instead of the image, and black if there is no frame.
+    OpenCV would return the first frame instead of the image, or black if there is no frame.
     """
     view = data.data
     chunks = [(name in _ANIMATION, data[start - 8 : start + length + 4]) for name, start, length in _chunks(view)]
@@ -108,7 +108,7 @@ def _shown(name: bytes) -> str:
 
 
 def repaired(data: memoryview) -> np.ndarray:
-    """A complete file with the readable pixels of a damaged one; the others are zero."""
+    """A complete file with the readable pixels of a damaged file; the other pixels are zero."""
     stated = header(data)
     settings: dict[bytes, bytes] = {}
     stream = zlib.decompressobj()
@@ -126,7 +126,7 @@ def repaired(data: memoryview) -> np.ndarray:
     place = 0
     for rows, row in _rows(data, stated):
         for _ in range(rows):
-            if pixels[place] > 4:  # a filter that does not exist: the following bytes are noise
+            if pixels[place] > 4:  # a filter that does not exist: the bytes after it are damaged
                 pixels[place:] = bytes(size - place)
             place += 1 + row
     chunks = [(b"IHDR", bytes(data[16:29])), *settings.items(), (b"IDAT", zlib.compress(pixels, 0)), (b"IEND", b"")]
@@ -160,7 +160,7 @@ def _rows(data: memoryview, stated: Header) -> list[tuple[int, int]]:
 
 
 def _rough_chunks(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """(name, body) of what looks like chunks; a truncated body ends with the file."""
+    """(name, body) of everything that looks like a chunk; a truncated body ends with the file."""
     place = 8
     for _ in range(MOST_PIECES):
         if place + 8 > len(data):

@@ -1,7 +1,7 @@
 """PNM images (P1 to P6): a few words of text, then the numbers as text or as bytes.
 
-Numbers keep their share of the range: with a largest value of 100, 100 becomes 255. The general libraries leave such
-numbers as they are, or scale them in text files only.
+Numbers keep their share of the range: with a largest value of 100, 100 becomes 255. The general libraries do not scale such
+numbers, or scale them only in text files.
 """
 
 import re
@@ -78,8 +78,8 @@ def decode(data: np.ndarray) -> np.ndarray:
 
 @kernel
 def _text(data, place, out, largest, single):
-    """Reads decimal numbers into `out`, one digit each with `single`; the place of the first text that is not a number,
-    -1 if there is none.
+    """Reads decimal numbers into `out`; with `single` each is one digit. Returns the place of the first text that is not a
+    number, -1 if there is none.
     """
     for i in range(out.size):
         while place < data.size:

@@ -1,7 +1,7 @@
-"""Resizing, cropping and normalising for compiled programs: the geometry of `operators.sampling` for one sample.
+"""Resizes, crops and normalises in compiled programs: the geometry of `operators.sampling` for one sample.
 
-A resize takes a region of an image, in whole pixels, to a grid of pixels, of which a window is kept. The memory may be only a
-part of the image, from `origin` on: the one that `source_window` returns is enough.
+A resize maps a region of an image, in whole pixels, to a grid of pixels, of which a window is kept. The memory may contain only
+a part of the image, from `origin` on: the part that `source_window` returns is enough.
 """
 
 import math
@@ -18,8 +18,8 @@ from pipeflow.kernels.cpu.normalize import to_planes, to_rows
 from pipeflow.kernels.cpu.random_windows import NO_WINDOW, place_of
 from pipeflow.kernels.cpu.resample import CUBIC, EDGE, LANCZOS3, NEAREST, resample, resample_plane, taps
 
-# How the extents of a resize follow from the wanted ones: each by itself, by the scale of the given one, or by the largest
-# or the smallest scale.
+# How the extents of a resize are computed from the wanted ones: each by itself, by the scale of the only given one, or by the
+# largest or the smallest scale.
 EACH, RATIO, NOT_SMALLER, NOT_LARGER = range(4)
 BEYOND = 65_536.0
 
@@ -58,7 +58,9 @@ def used_region(begin, extent, exact, subpixel):
 
 @kernel(fastmath=False)
 def window_of(height, width, tall, wide, mode, subpixel, crop_height, crop_width, y, x, rounds):
-    """(top, left, height, width) of a crop of a region resized; a height of 0 if the case is one for `operators.sampling`."""
+    """(top, left, height, width) of a crop of a resized region; a height of 0 for a case that only `operators.sampling`
+    computes.
+    """
     if not (0 <= y <= 1 and 0 <= x <= 1):
         return NO_WINDOW
     exact_y, exact_x = exact_extents(height, width, tall, wide, mode)
@@ -74,11 +76,11 @@ def window_of(height, width, tall, wide, mode, subpixel, crop_height, crop_width
 
 @kernel(fastmath=False, inline="always")
 def needed_pixels(size, begin, extent, exact, subpixel, first, count, smaller, larger, antialias):
-    """The first pixel of an axis that the taps of these numbers read, and how many: at least those, and few more."""
+    """The first pixel and the number of pixels of an axis that include all pixels that the taps read, and a few more."""
     low, high = used_region(begin, extent, exact, subpixel)
     full = whole(exact)
     kind = smaller if full < abs(high - low) else larger
-    if kind == NEAREST:  # it adds up in float32, and this is not worth a bound of the error
+    if kind == NEAREST:  # its sum in float32 has an error without a simple bound, so all pixels are taken
         return np.int64(0), size
     scale = (high - low) / full
     radius = scale if antialias and scale > 1 else 1.0
@@ -119,8 +121,8 @@ def source_window(
     return y, x, long, broad
 
 
-# The numbers of an axis in `geometry`, all of them float64: the extent of the image, the region that is resized and to how many
-# pixels, the window of those, the filter, and the first pixel in memory.
+# The numbers of an axis in `geometry`, all of them float64: the extent of the image, the region that is resized, the extent of
+# the grid, the window of the grid, the filter, and the first pixel in memory.
 AXIS = 10
 SIZE, LOW, HIGH, FULL, FIRST, COUNT, KIND, ANTIALIAS, ORIGIN, MIRROR = range(AXIS)
 
@@ -161,7 +163,9 @@ def describe(
     mirror,
     geometry,
 ):
-    """Writes what the kernels below have to know of a resize. `smaller` and `larger` are the filters for axes that become so."""
+    """Writes the numbers of a resize for the kernels below. `smaller` and `larger` are the filters for axes that become smaller
+    or larger.
+    """
     exact_y, exact_x = exact_extents(used_height, used_width, tall, wide, mode)
     describe_axis(
         height,
@@ -210,7 +214,7 @@ def table_of(geometry, axis):
 
 @kernel(fastmath=False)
 def resize_to_planes(source, geometry, mean, scale, shift, rounding, out):
-    """A window of a resized image of bytes (H, W, 3) to normalised planes (3, h, w)."""
+    """Resizes an image of bytes (H, W, 3), and writes a window of it as normalised planes (3, h, w)."""
     rows = source.reshape(source.shape[0], source.shape[1] * 3)
     y, x = table_of(geometry, 0), table_of(geometry, 1)
     resample_to_planes(rows, y, x, mean, scale, shift, rounding, out.reshape(out.size), out.shape[1], out.shape[2])
@@ -218,7 +222,7 @@ def resize_to_planes(source, geometry, mean, scale, shift, rounding, out):
 
 @kernel(fastmath=False)
 def repeated(values, count):
-    """The numbers of the channels, for every element of a row."""
+    """The numbers of the channels, repeated for every element of a row."""
     row = np.empty((count, values.size), np.float32)
     row[:] = values
     return row.reshape(row.size)
@@ -235,7 +239,7 @@ def resize_to_rows(source, geometry, mean, scale, shift, rounding, out):
 
 @kernel(fastmath=False)
 def resize_image(source, geometry, out):
-    """A window of a resized image, in interleaved rows of any number of channels."""
+    """Resizes an image, and writes a window of it in interleaved rows of any number of channels."""
     channels = out.shape[2]
     y, x = table_of(geometry, 0), table_of(geometry, 1)
     rows = source.reshape(source.shape[0], source.shape[1] * channels)
@@ -247,7 +251,7 @@ def resize_image(source, geometry, out):
 
 @kernel(fastmath=False)
 def crop_to_planes(source, top, left, mirror, mean, scale, shift, out):
-    """A window of an image of bytes (H, W, 3) to normalised planes."""
+    """Writes a window of an image of bytes (H, W, 3) as normalised planes."""
     height, width, begin = out.shape[1], out.shape[2], (top * source.shape[1] + left) * 3
     flat, target = source.reshape(source.size), out.reshape(out.size)
     to_planes(flat, begin, source.shape[1] * 3, mean, scale, shift, mirror, target, height * width, height, width)
@@ -269,7 +273,7 @@ NORMALIZING = {True: (resize_to_planes, resize_to_rows), False: (crop_to_planes,
 
 
 def raw_type(dtype: np.dtype) -> np.dtype:
-    """The type as which kernels store numbers: half precision as its bits."""
+    """The type in which kernels store numbers: half precision is stored as its bits."""
     return np.dtype(np.uint16) if dtype == np.float16 else dtype
 
 
@@ -303,11 +307,11 @@ def resizing_kernel(dtype: np.dtype) -> Wanted:
 
 
 def kept(*kernels: Wanted) -> bool:
-    """True if no program with these kernels has to wait for a compiler."""
+    """True if programs with these kernels do not have to wait for a compiler."""
     return all(jit.kept(*one) for one in (*geometry_kernels(), *kernels))
 
 
 def load(*kernels: Wanted) -> None:
-    """Reads kernels from the disk, or compiles them, with those that every program of images needs."""
+    """Reads kernels from the disk, or compiles them; also the kernels that every program of images needs."""
     for compiled, signature in (*geometry_kernels(), *kernels):
         compiled.compile(signature)

@@ -1,7 +1,7 @@
 """TIFF images: strips and tiles, planes, any depth, plain, LZW, deflate and PackBits.
 
-The general libraries read only parts of this, and parts of it wrongly: planes of 16 bits are uninitialised memory,
-signed numbers are wrong, damaged LZW data become pictures. They read the rest (`ours` says which files): the
+The general libraries support only some of these forms, and return wrong pixels for others: planes of 16 bits are uninitialised
+memory, signed numbers are wrong, damaged LZW data become pictures. They read all other files (`ours` is False for these): the
 compressions that are not implemented here, fax, JPEG and newer ones.
 """
 
@@ -26,7 +26,7 @@ _TAGS = frozenset(
 _TYPES = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}  # BYTE, SHORT, LONG, LONG8
 
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
-_PREDICTED = (_LZW, _DEFLATE, _OLD_DEFLATE)  # in other files the tag has no meaning, and libtiff ignores it
+_PREDICTED = (_LZW, _DEFLATE, _OLD_DEFLATE)  # in other files the predictor tag has no meaning, and libtiff ignores it
 _FAX = (2, 3, 4)
 _NAMES = {2: "fax", 3: "fax", 4: "fax", 6: "old JPEG", 7: "JPEG", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP"}
 # The largest number of bytes that a byte of compressed data can stand for. LZW with 12-bit codes: under 4096 for 12
@@ -36,7 +36,7 @@ _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _INDEXED, _CMYK, _YCBCR = 0, 1, 2, 3, 5, 6
 _COLORS = {_WHITE_IS_ZERO: 1, _BLACK_IS_ZERO: 1, _RGB: 3, _INDEXED: 1, _CMYK: 4, _YCBCR: 3}
 _UNSIGNED, _SIGNED, _FLOAT, _UNTYPED = 1, 2, 3, 4
 _KINDS = {_UNSIGNED: "u", _SIGNED: "i", _FLOAT: "f"}
-_LARGEST_TILE = 4096  # pixels on a side, where the image is smaller
+_LARGEST_TILE = 4096  # pixels of a side, if the image is smaller than the tile
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Layout:
     photometric: int
     planar: bool
     predictor: int
-    reversed: bool  # the lowest bit of a byte comes first
+    reversed: bool  # True if the lowest bit of a byte comes first
     orientation: int
-    extra: int  # samples that are no colours
+    extra: int  # samples that are not colours
     block: tuple[int, int]  # height and width of a strip or tile
     offsets: np.ndarray = field(repr=False)
     sizes: np.ndarray = field(repr=False)
@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def ours(self) -> bool:
-        """True if `decode` reads it; a general library may support the others."""
+        """True if `decode` reads this file; a general library may support other files."""
         return self.compression in (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS) and self.photometric != _YCBCR
 
     @property
@@ -178,26 +178,26 @@ def _colors(tags: dict[int, np.ndarray], photometric: int, bits: int, samples: i
     if bits > 16 or kind != _UNSIGNED or samples != 1 or len(values) != 3 << bits:
         raise BadImage(f"damaged TIFF file: a palette of {len(values)} numbers for {samples} samples of {bits} bits")
     table = values.reshape(3, -1).T
-    # Numbers of 16 bits; some writers store those of 8 bits there without scaling.
+    # Numbers of 16 bits; some programs store numbers of 8 bits there without scaling.
     return (table >> 8 if table.max() > 255 else table).astype(np.uint8)
 
 
 def _placed(data: memoryview, layout: Layout) -> Layout:
-    """The layout with the place of every strip or tile, all of them inside of the file."""
+    """The layout with the place of every strip or tile; all must be inside the file."""
     planes, down, across = layout.blocks
     count = planes * down * across
-    # Parts of one plane: across is 1 for strips, whose last one is shorter.
+    # The parts of one plane: across is 1 for strips; the last strip may be shorter.
     bits = -(-layout.block[1] * (1 if layout.planar else layout.samples) * layout.bits // 8)
     rows = layout.block[0] * down if layout.block[1] != layout.width or across > 1 else layout.height
     size = planes * rows * across * bits
     expansion = _EXPANSION.get(layout.compression)
     if layout.compression in _FAX:
-        need("TIFF", data, layout.height // 8, layout.width, layout.height)  # a row takes a bit at least
+        need("TIFF", data, layout.height // 8, layout.width, layout.height)  # a row takes at least a bit
     elif expansion is not None:
         need("TIFF", data, size // expansion, layout.width, layout.height)
     offsets, sizes = layout.offsets[:count], layout.sizes[:count]
     if len(sizes) < count and count == 1 and len(offsets) == 1:
-        sizes = np.array([len(data) - offsets[0]])  # the last one goes to the end of the file
+        sizes = np.array([len(data) - offsets[0]])  # the only strip goes to the end of the file
     if len(offsets) < count or len(sizes) < count:
         raise BadImage(f"damaged TIFF file: {len(offsets)} places and {len(sizes)} sizes of {count} parts")
     ends = offsets + sizes
@@ -207,9 +207,9 @@ def _placed(data: memoryview, layout: Layout) -> Layout:
 
 
 def decode(data: np.ndarray) -> np.ndarray:
-    """The pixels as stored, height x width x samples; palettes looked up, white the largest number.
+    """The pixels as stored, height x width x samples. Palettes are looked up, and white is the largest number.
 
-    Whole numbers of less than 8 or 16 bits fill the range of 8 or 16.
+    Whole numbers of fewer than 8 or 16 bits are scaled to the range of 8 or 16 bits.
     """
     layout = read(data.data)
     known = (1, 3) if layout.format == _FLOAT else (1, 2)
@@ -263,14 +263,14 @@ _REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], a
 
 
 def _joined_floats(rows: np.ndarray, samples: int, dtype: np.dtype) -> np.ndarray:
-    """Floating point numbers whose highest bytes come first, then the next ones, each less the byte before it."""
+    """Floating point numbers that are stored as all highest bytes, then all next bytes, each minus the byte before it."""
     padded = rows.reshape(len(rows), -1, samples)
     planes = np.cumsum(padded, axis=1, dtype=np.uint8).reshape(len(rows), dtype.itemsize, -1)
     return np.ascontiguousarray(planes.swapaxes(1, 2)).view(dtype.newbyteorder(">"))[..., 0]
 
 
 def _expanded(stored: np.ndarray, size: int, compression: int, number: int) -> np.ndarray:
-    """`size` bytes of a strip or tile; more bytes are ignored, and fewer are an error."""
+    """`size` decompressed bytes of a strip or tile; additional bytes are ignored, missing ones are an error."""
     if compression == _NONE:
         if len(stored) < size:
             raise BadImage(f"truncated TIFF file: part {number} has {len(stored)} of {size} bytes")
@@ -301,7 +301,7 @@ def _inflated(stored: np.ndarray, size: int, number: int) -> np.ndarray:
 
 @kernel
 def _unpack_packbits(data, out):
-    """Decodes runs and literal stretches of bytes; returns the number of bytes."""
+    """Decodes repeated and literal runs of bytes; returns the number of bytes."""
     place = done = 0
     while done < out.size and place < data.size:
         count = np.int64(np.int8(data[place]))
@@ -323,9 +323,9 @@ def _unpack_packbits(data, out):
 
 @kernel
 def _unpack_lzw(data, out):
-    """LZW codes of 9 to 12 bits, the highest bit first; how many bytes came out, -1 where a code is none.
+    """Decodes LZW codes of 9 to 12 bits, the highest bit first; returns the number of bytes, -1 if a code is not valid.
 
-    A code is for the bytes of an earlier code, and one more: it is kept as a place in `out` and a length.
+    A code stands for the bytes of an earlier code and one more byte: it is kept as a place in `out` and a length.
     """
     starts, lengths = np.empty(4097, np.int64), np.empty(4097, np.int64)
     held, waiting, place, done = np.int64(0), 0, 0, 0
@@ -357,8 +357,8 @@ def _unpack_lzw(data, out):
             out[done] = code
             done += 1
         else:
-            # The newest code is the bytes before it and their first one again: where they stand is written already,
-            # but for the last byte, which is copied after it has been written.
+            # The newest code stands for the bytes of the code before it, and the first of them again. Their place in `out` is
+            # written already, except the last byte, which this loop writes before it copies it.
             source = starts[4096] if code == free else starts[code]
             size = min(size, out.size - done)
             for i in range(size):
@@ -369,7 +369,7 @@ def _unpack_lzw(data, out):
             free += 1
             if free + 1 > (1 << width) - 1 and width < 12:
                 width += 1
-        # Place 4096 keeps what the last code gave.
+        # Place 4096 has the bytes of the last code.
         starts[4096], lengths[4096], before = first, done - first, code
     return done
 

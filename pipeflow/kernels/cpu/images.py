@@ -1,10 +1,10 @@
-"""Encoded images to arrays.
+"""Decodes images to arrays.
 
-JPEG goes to the compiled decoder (`jpeg_switch`) or to libjpeg-turbo through simplejpeg, which is strict, writes into
-the caller's memory and is 5 % faster than OpenCV (611 against 641 us for 500x375 at quality 90; the pixels are equal).
-All other files, and complete JPEG files that the strict decoder refuses, go to `other_images`, which is loaded with the
-first such file. Sizes are read from the header and checked against the limits, and checksums and lengths in the file
-are checked, before any decoder reads the data.
+JPEG files are decoded by the compiled decoder (`jpeg_switch`), or by libjpeg-turbo through simplejpeg. simplejpeg is strict,
+writes into the caller's memory and is 5 % faster than OpenCV (611 against 641 us for 500x375 at quality 90; the pixels are
+equal). `other_images` decodes all other files, and complete JPEG files that the strict decoder refuses; it is loaded with the
+first such file. Sizes are read from the header and checked against the limits, and checksums and lengths in the file are
+checked, before any decoder reads the data.
 """
 
 import logging
@@ -33,7 +33,7 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 _UINT8 = np.dtype(np.uint8)
 _scratch = threading.local()
-_SCRATCH_LIMIT = 1 << 26  # bytes that a thread keeps between images; larger images get memory of their own
+_SCRATCH_LIMIT = 1 << 26  # bytes that a thread keeps between images; a larger image gets its own memory
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Wanted:
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The allocator of callers that have no memory of their own."""
+    """The allocator for callers that provide no memory."""
     return np.empty(shape, dtype)
 
 
@@ -63,7 +63,7 @@ def _scratch_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _once(allocate: Allocate) -> Allocate:
-    """Gives the same memory to a second decoder after a first one has failed."""
+    """An allocator that returns the same memory again, for a second decoder after the first one failed."""
     given: list[np.ndarray] = []
 
     def again(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -84,7 +84,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {"PNG": image_png.check, "GIF": _chec
 def peek(data: np.ndarray, limits: Limits) -> Header:
     """The header of an encoded image.
 
-    Raises if the image is larger than allowed or, as far as this can be seen, not complete.
+    Raises an error if the image is larger than allowed or, as far as the header shows it, not complete.
     """
     view = data.data
     header = image_headers.read(view)
@@ -109,10 +109,10 @@ def decode(
     region: Callable[[int, int], Region] | None = None,
     source: Any = "",
 ) -> np.ndarray:
-    """Decodes an image to height x width x channels, or only the region `region(height, width)` names.
+    """Decodes an image to height x width x channels, or only the region that `region(height, width)` returns.
 
-    Values of another dtype than the stored one keep their share of the range: 255 becomes 65535 in uint16 and 1.0 in
-    float. `source` names the image in warnings, as str(source).
+    If the dtype is not the stored one, values keep their share of the range: 255 becomes 65535 in uint16 and 1.0 in float.
+    Warnings name the image by str(source).
     """
     header = peek(data, limits)
     height, width, channels = image_headers.shape_of(header, wanted.color, wanted.adjust_orientation)
@@ -162,8 +162,8 @@ def decode_region(
     source: Any = "",
     damaged: bool = False,
 ) -> np.ndarray:
-    """Where a decoder of regions belongs; for the libraries used here, the image is decoded, where possible only down to
-    the region's last row, and cut.
+    """Decodes a region. If no decoder decodes regions, the image is decoded, if possible only down to the region's last row, and
+    cut.
 
     `window` is inside the oriented image; None is all of it.
     """
@@ -174,7 +174,7 @@ def decode_region(
     if image is not None:
         image = oriented(image, turn)
         return image if direct else convert_range(image, out(image.shape, wanted.dtype))
-    if header.height_at and not damaged:  # the compiled decoder refuses a plain file that lacks scans, others do not
+    if header.height_at and not damaged:  # the compiled decoder refuses plain files that lack scans; others do not
         jpeg_scans.check(data, header)
     if window is not None and turn == 1:
         image = _decode_top(data, header, wanted, window[0] + window[2])
@@ -192,7 +192,7 @@ def decode_region(
 def _decode_stored(
     data: np.ndarray, header: Header, wanted: Wanted, out: Allocate, source: Any, damaged: bool
 ) -> np.ndarray:
-    """The image in the asked colours, but in the stored orientation and the stored dtype."""
+    """The image in the requested colours, but in the stored orientation and the stored dtype."""
     color = wanted.color
     if header.format != "JPEG":
         return _decode_tolerant(data, header, color, [], source)
@@ -211,10 +211,10 @@ _LEFT_OVER = re.compile(r"Corrupt JPEG data: \d+ extraneous bytes before marker 
 
 
 def _decode_top(data: np.ndarray, header: Header, wanted: Wanted, bottom: int) -> np.ndarray | None:
-    """A JPEG file down to the row `bottom`, and a few more; None if it must be decoded as a whole.
+    """Decodes a JPEG file down to the row `bottom` and a few more rows; None if it must be decoded as a whole.
 
-    The decoder gets the file with a smaller height in its header. Then only the data after its last row may be wrong,
-    and its first error is about this data.
+    The decoder gets the file with a smaller height in its header. Then, for the decoder, only the data after the last row may be
+    wrong, and its first error is about this data.
     """
     rows = bottom + _MARGIN
     colors = wanted.color in ("RGB", "BGR", "GRAY") and header.channels in (1, 3)
@@ -257,7 +257,7 @@ def _decode_jpeg(
 
 def _decode_rest(data: np.ndarray, space: str, fast_idct: bool, array: np.ndarray) -> bool:
     """Decodes the readable part of a damaged file into `array`, the rest gray or black; False if nothing can be read."""
-    array[:] = 0  # the library does not write to memory after the damage
+    array[:] = 0  # the library does not write the pixels after the damage
     try:
         simplejpeg.decode_jpeg(data, space, fastdct=fast_idct, strict=False, buffer=array.reshape(-1))
     except ValueError:
@@ -293,7 +293,7 @@ _told: set[tuple[int, int]] = set()
 
 
 def _tell_once(data: np.ndarray, header: Header, reasons: list[str], source: Any) -> None:
-    """Logs, once for each file, that a second decoder decoded it after the first one had refused it."""
+    """Logs once for each file that a second decoder decoded it after the first one refused it."""
     known = (len(data), zlib.crc32(data[:65536].tobytes()))
     if known not in _told and len(_told) < 10_000:
         _told.add(known)

@@ -1,7 +1,7 @@
-"""Compiling kernels: once for each (kernel, argument types), without the GIL, and kept on disk.
+"""Compiles kernels: once for each (kernel, argument types), to run without the GIL, and kept on disk.
 
-The stamp of a kept kernel (`kernel_folder.py`) is a digest of all kernel sources, because Numba's own stamp covers only the
-function's file and would keep a kernel whose helper in another module has changed. ``kept_code.py`` says where the files are.
+The stamp of a kept kernel (`kernel_folder.py`) is a digest of all kernel sources. Numba's own stamp covers only the file of the
+function: a kernel would be kept although its helper in another module has changed. ``kept_code.py`` decides where the files are.
 """
 
 import sys
@@ -24,8 +24,8 @@ from pipeflow.kernels.kept_code import folder_for
 def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
     """Numba imports scipy.linalg only to check that it exists; this takes a third of the time to the first batch.
 
-    While Numba's array functions are loaded, it is enough to find it. Functions of the user that do linear
-    algebra check again when they are compiled, and then it is imported.
+    While Numba's array functions are loaded, the module is only looked for and not imported. When a function of the user with
+    linear algebra is compiled, Numba checks again, and then the module is imported.
     """
 
     def ensure() -> None:
@@ -63,7 +63,7 @@ KernelCache = cache_class(stamp, _folder_name)
 def kernel(function: Callable | None = None, **options: Any) -> Any:
     """Compiles a function of arrays and numbers with Numba: without the GIL, cached on disk.
 
-    Sums may be contracted to fused multiply-adds (one rounding instead of two); nothing else is reordered.
+    A product and a sum may become a fused multiply-add (one rounding instead of two); nothing else is reordered.
     """
     settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}} | options
 
@@ -78,12 +78,12 @@ def kernel(function: Callable | None = None, **options: Any) -> Any:
 
 
 def types_of(*arguments: Any) -> tuple[Any, ...]:
-    """The types by which a kernel is compiled for such arguments."""
+    """The types for which a kernel is compiled when it gets these arguments."""
     return tuple(numba.typeof(argument) for argument in arguments)
 
 
 def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
-    """True if nothing has to be compiled for these types: the kernel is in memory or on disk."""
+    """True if the kernel for these types is in memory or on disk."""
     if signature in compiled.overloads:
         return True
     cache = compiled._cache  # type: ignore[attr-defined]
@@ -98,7 +98,7 @@ def compiled_count() -> int:
 
 
 class Writable:
-    """Lends an array's memory without its read-only mark."""
+    """Gives access to an array's memory without its read-only flag."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -106,10 +106,9 @@ class Writable:
 
 
 def plain(array: np.ndarray) -> np.ndarray:
-    """The array as kernels take it: C-contiguous and of the writable type, so that each kernel compiles once
-    a dtype.
+    """The array in the form for kernels: C-contiguous and of the writable type, so that a kernel is compiled once for each dtype.
 
-    Numba gives read-only arrays a type of their own. The kernels never write to their inputs.
+    Numba gives read-only arrays another type. Kernels never write to their inputs.
     """
     if not array.flags.c_contiguous:
         return np.ascontiguousarray(array)

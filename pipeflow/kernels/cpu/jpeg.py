@@ -1,12 +1,12 @@
-"""JPEG files to pixels, all of it compiled: sequential Huffman-coded files of 8 bits, whole or a window of them.
+"""A compiled decoder for JPEG: sequential Huffman-coded files of 8 bits, whole or only a window.
 
 `decode` returns False for every other kind of JPEG, and for all files that libjpeg-turbo would refuse or warn about.
 The caller then uses libjpeg-turbo, which decides whether a file is damaged. The result is equal to libjpeg-turbo's, bit
 by bit (accurate integer transform, smooth upsampling).
 
-A file is read twice at most: `jpeg_headers` reads its segments, `jpeg_entropy` decodes the blocks of one row of units after
-the other into planes that keep two such rows, and `jpeg_pixels` makes pixels of the complete rows. In a window, only
-the blocks that it needs are transformed.
+A file is read at most twice: `jpeg_headers` reads its segments, `jpeg_entropy` decodes the blocks of one row of units after the
+other into planes that keep two such rows, and `jpeg_pixels` makes pixels of the complete rows. For a window, only the blocks
+that it needs are transformed.
 """
 
 import threading
@@ -50,7 +50,7 @@ from pipeflow.kernels.cpu.kernel_calls import own_kernels
 from pipeflow.kernels.cpu.moving import turn_image
 from pipeflow.kernels.cpu.random_windows import crop_window, random_window
 
-BLOCKS = 10  # of a unit at most; the sampling that is known has up to six
+BLOCKS = 10  # the most blocks of a unit; the supported ways of sampling have up to six
 
 
 @kernel(fastmath=False)
@@ -66,7 +66,7 @@ def prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs):
                 same = same and codes[i] == built[i]
             if same:
                 continue
-            built[table * CODE : (table + 1) * CODE] = 0  # until the look-up is whole
+            built[table * CODE : (table + 1) * CODE] = 0  # until the look-up is complete
             if not entropy.build_code(codes, built, table, longs):
                 built[table * CODE : (table + 1) * CODE] = 0
                 return DAMAGED
@@ -79,7 +79,7 @@ def prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs):
 
 @kernel(fastmath=False)
 def list_blocks(frame, parts, blocks):
-    """Describes the blocks of a unit of the scan; how many there are."""
+    """Describes the blocks of a unit of the scan; returns their number."""
     count = 0
     together = frame[SCAN_COMPONENTS] > 1
     for c in range(frame[COMPONENTS]):
@@ -154,10 +154,10 @@ def decode_image(
     tints,
     out,
 ):
-    """Decodes a window of a file into `out`; a status of `jpeg_headers`.
+    """Decodes a window of a file into `out`; returns a status of `jpeg_headers`.
 
-    The image must have the given height, width and number of components. The scan is decoded at least down to the row
-    `checked`, so that damage above it does not go unnoticed; a file with several scans or with restart markers, to its end.
+    The image must have the given height, width and number of components. The scan is decoded at least down to the row `checked`,
+    so that damage above it is noticed. A file with several scans or with restart markers is decoded to its end.
     """
     clear(frame)
     place, whole, emitted = 0, False, top
@@ -206,7 +206,7 @@ def decode_image(
                     if remaining == 0:
                         if not 0 <= entropy.left_over(state, length) < 8:
                             return DAMAGED
-                        while data[place] == 0xFF:  # `unstuffed` has seen the marker behind
+                        while data[place] == 0xFF:  # `unstuffed` has found the marker after these bytes
                             place += 1
                         if data[place] != 0xD0 + (restarts & 7):
                             return DAMAGED
@@ -261,13 +261,14 @@ def decode_image(
 
 def room(size: Any, width: Any) -> tuple[Any, Any, Any, Any]:
     """The elements of `stream`, `planes`, `sums` and `tints` for a file of `size` bytes and an image of `width` columns; either
-    number may be one that differs from sample to sample."""
+    may be a Number.
+    """
     columns = (width + 31) // 32 * 32 + 64
     return size + entropy.PADDING, columns * 64 + 64, columns * 2, columns * 4
 
 
 class Workspace:
-    """Memory of one thread that lasts from image to image; the look-ups in it serve files with the same codes."""
+    """Memory of one thread that lasts from image to image; its look-ups are used again for files with the same codes."""
 
     def __init__(self, array: Callable[[int, Any], np.ndarray] = np.zeros) -> None:
         self.array = array
@@ -283,7 +284,7 @@ class Workspace:
         self.sums = array(0, np.int16)
 
     def fit(self, size: int, width: int, whole_rows: int) -> None:
-        """Makes room for a file of `size` bytes and for samples of `width` columns, or for whole planes of that many rows."""
+        """Makes room for a file of `size` bytes and for samples of `width` columns, or for whole planes of `whole_rows` rows."""
         stream, planes, sums, tints = room(size, width)
         self.stream = self.enough(self.stream, stream)
         self.planes = self.enough(self.planes, max(planes, 3 * whole_rows * (planes // 64)))
@@ -299,8 +300,8 @@ class Workspace:
 
 
 _threads = threading.local()
-# What a program of kernel calls passes of a workspace, for the calling thread, in the order of `arguments`; the other arrays
-# grow with the image, and have the types GROWING in the order of `room`.
+# The arrays of a workspace that a program of kernel calls passes, for the calling thread, in the order of `arguments`. The other
+# arrays grow with the image, and have the types GROWING in the order of `room`.
 _PARTS = ("frame", "factors", *range(len(entropy.TABLES)), "state", "blocks", "parts", "queue", "aims")
 GROWING = tuple(np.dtype(kind) for kind in (np.uint8, np.uint8, np.int16, np.uint8))
 
@@ -333,7 +334,7 @@ def decode(
     out: np.ndarray,
     space: Workspace | None = None,
 ) -> bool:
-    """Decodes a window (top, left, height, width) of a JPEG file into `out`, contiguous bytes, if it can: else False.
+    """Decodes a window (top, left, height, width) of a JPEG file into `out`, contiguous bytes; returns False if it cannot.
 
     `size` is the image's height, width and number of components, as stored. Damage is noticed down to the row `checked`.
     """
@@ -362,7 +363,7 @@ def arguments(
     checked: int,
     out: np.ndarray,
 ) -> tuple[Any, ...]:
-    """Those of `decode_image`."""
+    """The arguments of `decode_image`."""
     return (
         data,
         *size,
@@ -404,7 +405,7 @@ def _kernels() -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def kept() -> bool:
-    """True if the decoder has been compiled for this machine, by this process or another one."""
+    """True if this process or another one has compiled the decoder for this machine."""
     return all(jit.kept(*one) for one in _kernels())
 
 

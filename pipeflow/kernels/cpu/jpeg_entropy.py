@@ -1,14 +1,14 @@
-"""Huffman-coded JPEG data to blocks of samples.
+"""Decodes Huffman-coded JPEG data to blocks of samples.
 
-The coded bytes are first copied without their stuffing, with zeros after them, so that the inner loop reads 64 bits at
-any place without a test. The next bits of the stream are on top of `window`; at least `bits` of them are right. A
-look-up with the top bits gives up to two coefficients at once, or one and the end of the block; other codes go through
-the general step, one code at a time.
+The coded bytes are first copied without their stuffing, with zeros after them, so that the inner loop reads 64 bits at any place
+without a test. The next bits of the stream are the highest bits of `window`; at least `bits` of them are right. A look-up with
+the highest bits returns up to two coefficients at once, or one and the end of the block; all other codes are decoded by the
+general step, one at a time.
 
-What keeps it inside its memory, whatever the data say: a look-up's index has as many bits as the table; a coefficient's
-place goes through `ZIGZAG`, which is longer than any sum of the numbers that make its index; a block takes at most
-`LONGEST_BLOCK` bytes, and each begins at most `OVERSHOOT` bytes behind the end of the data, which are followed by
-`PADDING` zeros; samples are written only to blocks inside the bounds that the planes were made for.
+With any data, it reads and writes only its own memory, for these reasons. The index of a look-up has only the bits of the
+table's size. The place of a coefficient is read from `ZIGZAG`, which is longer than any sum of the numbers in its index. A block
+takes at most `LONGEST_BLOCK` bytes, and begins at most `OVERSHOOT` bytes after the end of the data, where there are `PADDING`
+zeros. Samples are written only to blocks inside the bounds of the planes.
 """
 
 import numpy as np
@@ -21,10 +21,10 @@ from pipeflow.kernels.cpu.simd.moves import move_plain_bytes
 
 U = np.uint64
 
-# A coefficient of 15 bits behind a code of 16 bits, 64 times.
+# A code of 16 bits and a coefficient of 15 bits, 64 times.
 LONGEST_BLOCK = 248
 OVERSHOOT = 8
-PADDING = 512  # more than both and a load of eight bytes
+PADDING = 512  # more than these two and a load of eight bytes together
 assert PADDING >= LONGEST_BLOCK + OVERSHOOT + 8
 
 # Bits of a look-up.
@@ -32,18 +32,18 @@ DC_BITS, AC_BITS = 10, 11
 DC_SHIFT, AC_SHIFT = U(64 - DC_BITS), U(64 - AC_BITS)
 DC_SIZE, AC_SIZE = 1 << DC_BITS, 1 << AC_BITS
 
-# An entry for AC coefficients describes one or two of them. The bits of the last one's value may lie behind the look-up:
-# they are `pending`. From the lowest bit: bits used in all (5), pending ones (4), coefficients passed (6), place of the first
-# one from here (4), place of the second one (5), end of the block (1), length of the first code (4; 0: longer than the
-# look-up), size of its value (4), the first value (12, below bit 48), the second one (16). ALONE, more than a block has,
-# sends the code through the general step.
+# An entry of the look-up for AC coefficients describes one or two of them. If bits of the last value are after the bits of the
+# look-up, they are `pending`. The fields, from the lowest bit: number of all used bits (5), of pending bits (4), of coefficients
+# passed (6), place of the first coefficient from here (4), of the second one (5), end of the block (1), length of the first code
+# (4; 0: longer than the look-up), size of its value (4), the first value (12, below bit 48), the second one (16). For codes that
+# need the general step, the number of coefficients is ALONE, which is more than a block has.
 ALONE = 63
 ONE, FOUR, FIVE, SIX = U(1), U(15), U(31), U(63)
 PENDING, PASSED, PLACE1, PLACE2, END, LENGTH, SIZE, VALUE1, VALUE2 = (U(x) for x in (5, 9, 15, 19, 24, 25, 29, 32, 48))
 VALUE1_BITS = 12
 LAST, FULL, EIGHTH, TOP16, WIDE = U(63), U(56), U(3), U(48), U(64)
 
-# Places in `state`, which lives from run to run.
+# Places in `state`, which is kept from run to run.
 WINDOW, BITS, PLACE, PREDICTED = 0, 1, 2, 4
 STATE = 8
 
@@ -51,7 +51,7 @@ STATE = 8
 COMPONENT_OF, STEP, OFFSET, FIRST, LAST_COLUMN, TARGET, STRIDE, FACTORS_AT, DC_AT, AC_AT = range(10)
 FIELDS = 10
 
-# Units that are decoded before their blocks are transformed, and the places in `queue` that their blocks need, with a spare.
+# Units that are decoded before their blocks are transformed, and the room in `queue` for their blocks and a spare pair.
 UNITS = 8
 QUEUE = 64 * (6 * UNITS + 2)
 AIMS = 3 * (6 * UNITS + 2)
@@ -62,10 +62,10 @@ LONG = 2 * 18
 
 @kernel(fastmath=False)
 def unstuffed(data, place, stream):
-    """Copies coded bytes from `place` to the next marker without their stuffing, and zeros behind them.
+    """Copies coded bytes from `place` to the next marker without their stuffing, and zeros after them.
 
-    (number of bytes, place of the marker), or a negative number where the data end without a marker. `stream` is longer
-    than what is left of the data by PADDING.
+    Returns (number of bytes, place of the marker); the number is negative if the data end without a marker. `stream` has room
+    for the rest of the data and PADDING bytes.
     """
     size, count = data.size, 0
     while True:
@@ -100,7 +100,7 @@ def build_code(codes, built, table, longs):
         longs[table * LONG + 18 + length] = symbol - code
         symbol += count
         code += count
-        if code >= 1 << length:  # no code may consist of ones only
+        if code >= 1 << length:  # a code may not consist of ones only
             return False
         longs[table * LONG + length] = code << (16 - length)
         code <<= 1
@@ -115,7 +115,7 @@ def build_code(codes, built, table, longs):
 
 @kernel(fastmath=False)
 def build_dc(codes, table, lookup):
-    """The look-up of a code for DC differences: four bits of size below the length of the code, 0 for a longer one."""
+    """Makes the look-up of a code for DC differences: the length of a code above four bits of its size; 0 for a longer code."""
     code_at, at = table * CODE, table * DC_SIZE
     lookup[at : at + DC_SIZE] = 0
     symbol, place = code_at + 16, at
@@ -130,7 +130,7 @@ def build_dc(codes, table, lookup):
 
 @kernel(fastmath=False)
 def build_ac(codes, table, single, lookup):
-    """The look-up of a code for AC coefficients; `single` is scratch memory for one coefficient an entry."""
+    """Makes the look-up of a code for AC coefficients; `single` is scratch memory for the entries with one coefficient."""
     code_at, at = table * CODE, (table - 4) * AC_SIZE
     place, symbol = 0, code_at + 16
     for length in range(1, AC_BITS + 1):
@@ -189,10 +189,10 @@ def build_ac(codes, table, single, lookup):
 def decode_run(
     stream, length, state, blocks, count, first, last, dc_lookup, ac_lookup, codes, longs, factors, queue, aims, planes
 ):
-    """Decodes the units [first, last) of a row of units; DONE or DAMAGED.
+    """Decodes the units [first, last) of a row of units; returns DONE or DAMAGED.
 
-    `blocks` describes the `count` blocks of a unit; those outside their columns FIRST to LAST_COLUMN are read and thrown
-    away. `queue` is zero before and after.
+    `blocks` describes the `count` blocks of a unit; blocks outside their columns FIRST to LAST_COLUMN are read but not kept.
+    `queue` is zero before and after.
     """
     window, bits, place = state[WINDOW], state[BITS], np.int64(state[PLACE])
     limit = length + OVERSHOOT
@@ -231,7 +231,7 @@ def decode_run(
                 place += np.int64((LAST - bits) >> EIGHTH)
                 bits |= FULL
                 plain = True
-                for _ in range(2):  # of at most 12 + 15 bits between two loads
+                for _ in range(2):  # two codes of at most 12 + 15 bits each between two loads
                     entry = ac_lookup[table + (window >> AC_SHIFT)]
                     passed = entry >> PASSED & SIX
                     if k + passed > LAST:
@@ -252,7 +252,7 @@ def decode_run(
                         break
                 if plain:
                     continue
-                # One code by itself: a long one, or one near the end of the block.
+                # The general step for one code: a long one, or one near the end of the block.
                 window |= load_big_endian(stream, place) >> bits
                 place += np.int64((LAST - bits) >> EIGHTH)
                 bits |= FULL
@@ -285,7 +285,7 @@ def decode_run(
                 stride, scale = blocks[at + STRIDE], blocks[at + FACTORS_AT]
                 target = blocks[at + TARGET] + 8 * (column - blocks[at + FIRST])
                 if k == ONE:
-                    # 16 bits wherever libjpeg-turbo has 16.
+                    # 16 bits, as in libjpeg-turbo.
                     mean = np.int64(np.int16(np.int16(predicted * np.int64(factors[scale])) << 2))
                     fill_square(np.uint8(min(max((mean + 16 >> 5) + 128, 0), 255)), planes, target, stride)
                 else:
@@ -295,7 +295,7 @@ def decode_run(
                     block += U(64)
     state[WINDOW], state[BITS], state[PLACE] = window, bits, U(place)
     if waiting & 1:
-        # The transform takes two blocks: the last one gets an empty one, for the planes' spare block.
+        # The transform takes two blocks: the second one of the last pair may be empty, and goes to the spare block of the planes.
         aims[3 * waiting], aims[3 * waiting + 1], aims[3 * waiting + 2] = planes.size - 64, 8, 0
         waiting += 1
     for i in range(0, waiting, 2):
@@ -308,14 +308,16 @@ def decode_run(
 
 @kernel(fastmath=False, inline="always")
 def signed(value, size):
-    """The number that `size` bits stand for: the lower half of them is negative."""
+    """The number that `size` bits code: the lower half of their values stands for negative numbers."""
     number, range_ = np.int64(value), np.int64(1) << np.int64(size)
     return number - (range_ - 1 if number < range_ >> 1 else 0)
 
 
 @kernel(fastmath=False, inline="always")
 def long_code(window, length, codes, longs, table):
-    """The code on top of the window that has at least `length` bits: (its length, symbol); 0 where there is none."""
+    """The code in the highest bits of the window, which has at least `length` bits: (its length, symbol); zeros if there is
+    none.
+    """
     top = np.int64(window >> TOP16)
     while length <= 16 and top >= longs[table * LONG + length]:
         length += 1
@@ -331,7 +333,7 @@ def left_over(state, length):
     return 8 * length - (8 * np.int64(state[PLACE]) - np.int64(state[BITS]))
 
 
-# Kinds of memory that decoding needs, by name: (elements, type).
+# The tables that decoding needs, by name: (elements, type).
 TABLES = {
     "codes": (CODES * CODE, np.uint8),
     "built": (CODES * CODE, np.uint8),

@@ -1,8 +1,7 @@
-"""The effect of JPEG compression on a picture, without a file: colours, halved chroma, transform, quantisation, and
-back.
+"""Computes the effect of JPEG compression on an image without a file: colours, halved chroma, transform, quantisation, and back.
 
-Huffman coding loses nothing, so it is left out. Each step is libjpeg-turbo's, bit by bit: the result is that of encoding with
-4:2:0 chroma and the accurate integer transform, and decoding.
+Huffman coding loses nothing, so it is left out. Each step is equal to libjpeg-turbo's, bit by bit: the result is the same as
+after encoding with 4:2:0 chroma and the accurate integer transform, and decoding.
 """
 
 from functools import cache
@@ -66,7 +65,7 @@ def distort_image(source, height, width, tables, frame, queue, parts, planes, su
     pixels.find_parts(frame, False, 0, 0, height, width, parts)
     used = pixels.place_planes(frame, parts, False)
     luma_columns, chroma_columns = parts[pixels.STRIDE], parts[PART + pixels.STRIDE]
-    # Behind the planes: two rows of chroma in full width, for each of the two.
+    # After the planes: two rows in full width for each of the two chroma planes.
     row = 2 * chroma_columns
     wide = used + luma_columns
     emitted = 0
@@ -76,7 +75,7 @@ def distort_image(source, height, width, tables, frame, queue, parts, planes, su
             luma = parts[pixels.START] + (y & parts[pixels.MASK]) * luma_columns
             chroma = (8 * unit + pair & parts[PART + pixels.MASK]) * chroma_columns
             blue, red = parts[PART + pixels.START] + chroma, parts[2 * PART + pixels.START] + chroma
-            if y >= height:  # below the picture its last rows are repeated
+            if y >= height:  # below the image its last rows are repeated
                 copy_row(planes, luma - luma_columns, luma_columns, planes, luma)
                 copy_row(planes, luma - luma_columns, luma_columns, planes, luma + luma_columns)
                 copy_row(planes, blue - chroma_columns, chroma_columns, planes, blue)
@@ -107,7 +106,7 @@ def distort_image(source, height, width, tables, frame, queue, parts, planes, su
                 first = parts[part + pixels.START]
                 first += (8 * (unit * (1 if c else 2) + line) & parts[part + pixels.MASK]) * stride
                 for x in range(0, stride, 16):
-                    # The last block of an odd number is transformed twice.
+                    # If the number of blocks is odd, the last block is transformed twice.
                     a = min(x, stride - 8)
                     b = min(x + 8, stride - 8)
                     forward_cosines(planes, first + a, first + b, stride, tables, table + 64, queue, 0)
@@ -118,7 +117,7 @@ def distort_image(source, height, width, tables, frame, queue, parts, planes, su
 
 
 def distort(image: np.ndarray, quality: int, out: np.ndarray, space: Workspace | None = None) -> bool:
-    """Compresses `image` with a quality from 1 to 100 into `out`, both contiguous bytes, if it can: else False."""
+    """Compresses and decompresses `image` with a quality from 1 to 100 into `out`, both contiguous bytes; False if it cannot."""
     height, width, _ = image.shape
     if width < NARROWEST or height < 1:
         return False
@@ -131,7 +130,7 @@ def distort(image: np.ndarray, quality: int, out: np.ndarray, space: Workspace |
 def arguments(
     space: Workspace, source: np.ndarray, height: int, width: int, quality: int, out: np.ndarray
 ) -> tuple[Any, ...]:
-    """Those of `distort_image`."""
+    """The arguments of `distort_image`."""
     return (
         source,
         height,
@@ -153,7 +152,7 @@ def _types() -> tuple[Any, ...]:
 
 
 def kept() -> bool:
-    """True if this has been compiled for this machine, by this process or another one."""
+    """True if this process or another one has compiled the kernel for this machine."""
     return jit.kept(distort_image, _types())
 
 

@@ -1,8 +1,7 @@
 """The segments of a JPEG file before and between its scans, read for the decoder in `jpeg`.
 
-libjpeg-turbo decodes all files that this reader accepts without a warning; all other files, right or wrong, are passed
-to it. Nothing is read beyond the data's length, and no number of the file is used before it has been compared with its
-bounds.
+libjpeg-turbo decodes all files that this reader accepts without a warning; all other files, valid or not, are passed to it.
+Nothing is read beyond the end of the data, and every number in the file is compared with its bounds before it is used.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ from pipeflow.kernels.cpu.jit import kernel
 DONE = 0
 UNKNOWN_FORM = 1  # a kind of JPEG that is not supported here
 DAMAGED = 2  # damaged, or so unusual that it may be
-NEEDS_WHOLE_PLANES = 3  # several scans: all samples have to be kept until the last one
+NEEDS_WHOLE_PLANES = 3  # several scans: all samples must be kept until the last scan
 
 # Places in `frame`, which has the properties of the file.
 HEIGHT, WIDTH, COMPONENTS, RESTART_INTERVAL = 0, 1, 2, 3
@@ -26,11 +25,11 @@ RECORD = 16
 IDENTITY, ACROSS, DOWN, FACTORS, DC_CODE, AC_CODE, IN_SCAN, DECODED = range(8)
 FRAME = COMPONENT + 3 * RECORD
 
-# A Huffman code as it is stored: how many codes each length from 1 to 16 has, then the symbols.
+# A Huffman code as it is stored: the number of codes of each length from 1 to 16, then the symbols.
 CODE = 16 + 256
 CODES = 8  # four for DC differences, four for AC coefficients
 
-# The place of the i-th coefficient in its block, and a spare place for what is stored behind the last one.
+# The place of the i-th coefficient in its block, and a spare place for everything that is stored after the last one.
 SPARE = 64
 ZIGZAG = np.full(128, SPARE, np.uint8)
 ZIGZAG[:64] = sorted(range(64), key=lambda i: (i // 8 + i % 8, (i // 8 if (i // 8 + i % 8) % 2 else i % 8)))
@@ -63,7 +62,7 @@ def starts_with(data, place, end, text):
 
 @kernel(fastmath=False)
 def read_factors(data, place, end, frame, factors):
-    """Quantisation factors, stored in the order of `ZIGZAG`."""
+    """Reads quantisation factors, and stores them in the order of `ZIGZAG`."""
     while place < end:
         precision, table = data[place] >> 4, np.int64(data[place] & 15)
         size = 128 if precision else 64
@@ -80,7 +79,7 @@ def read_factors(data, place, end, frame, factors):
 
 @kernel(fastmath=False)
 def read_codes(data, place, end, frame, codes):
-    """Huffman codes, kept as they are stored."""
+    """Reads Huffman codes, and keeps them as they are stored."""
     while place < end:
         if place + 17 > end:
             return DAMAGED
@@ -105,7 +104,7 @@ def read_codes(data, place, end, frame, codes):
 
 @kernel(fastmath=False)
 def read_frame(data, place, end, frame):
-    """Size and components of the image."""
+    """Reads the size and the components of the image."""
     if frame[COMPONENTS] or end - place < 6:
         return DAMAGED
     bits, count = data[place], np.int64(data[place + 5])
@@ -151,7 +150,7 @@ def known_sampling(frame):
 
 @kernel(fastmath=False)
 def read_application(data, marker, place, end, frame):
-    """The application segments that determine colours, or about which libjpeg-turbo warns."""
+    """Reads the application segments that determine colours, or for which libjpeg-turbo warns."""
     if marker == 0xE0 and starts_with(data, place, end, _JFIF):
         if end - place < 14 or data[place + 5] != 1:
             return DAMAGED
@@ -172,7 +171,7 @@ def read_application(data, marker, place, end, frame):
 
 @kernel(fastmath=False)
 def read_scan(data, place, end, frame):
-    """The components of the next scan, and their codes."""
+    """Reads the components of the next scan, and their codes."""
     if not frame[COMPONENTS] or end - place < 1:
         return DAMAGED
     count = np.int64(data[place])
@@ -230,7 +229,7 @@ def clear(frame):
 
 @kernel(fastmath=False)
 def read_segments(data, place, frame, factors, codes):
-    """Reads the segments from `place` to the next scan; (status, place of the scan's data).
+    """Reads the segments from `place` to the next scan; returns (status, place of the scan's data).
 
     At the end of the image, `frame[AT_END]` is set.
     """
@@ -286,7 +285,9 @@ def number_in(data, place, size, lowest_first):
 
 @kernel(fastmath=False)
 def exif_turn(data, place, end):
-    """The orientation in Exif data; 1 if there is none or if they are damaged. The steps of `image_base.exif_orientation`."""
+    """The orientation in Exif data; 1 if there is none or if the data are damaged. The steps are those of
+    `image_base.exif_orientation`.
+    """
     if starts_with(data, place, end, _LOWEST_FIRST):
         lowest_first = True
     elif starts_with(data, place, end, _HIGHEST_FIRST):
@@ -312,11 +313,11 @@ def exif_turn(data, place, end):
 
 @kernel(fastmath=False)
 def read_size(data):
-    """(1, height, width, components, to the end, swapped, upside down, sideways) of a sequential file of 8 bits.
+    """Returns (1, height, width, components, to the end, swapped, upside down, sideways) for a sequential file of 8 bits.
 
-    Height and width are those of the stored image. "To the end" is 1 if damage is noticed in the whole file, also if only
-    its top is wanted. The last three are what turns the image as its Exif data say: rows and columns are swapped, then rows
-    and columns are taken from their other end. Zeros for all other files, right or wrong: `image_headers` reads those.
+    Height and width are those of the stored image. "To the end" is 1 if damage is noticed in the whole file, also if only its
+    top is wanted. The last three describe the Exif orientation: first rows and columns are swapped, then rows, then columns are
+    taken from their other end. For all other files, valid or not, the result is zeros: `image_headers` reads these files.
     """
     place, nothing, to_end, turn = 2, (0, 0, 0, 0, 0, 0, 0, 0), 0, np.int64(1)
     if data.size < 4 or data[0] != 0xFF or data[1] != 0xD8:

@@ -1,4 +1,4 @@
-"""Planes of luma and chroma samples to rows of pixels, as libjpeg's smooth upsampling makes them."""
+"""Makes rows of pixels of planes of luma and chroma samples, as libjpeg's smooth upsampling does."""
 
 import numpy as np
 
@@ -10,15 +10,15 @@ from pipeflow.kernels.cpu.simd.moves import copy_row
 # The colours of the result.
 GRAY, RGB, BGR = 0, 1, 2
 
-# A record of `parts` for each component: the samples that are needed (rows and columns, ends exclusive), and where they are
-# kept: row r, column c of the component is at START + (r & MASK) * STRIDE + c of the planes.
+# A record of `parts` for each component: the samples that are needed (rows and columns, ends exclusive), and their places: row
+# r, column c of the component is at START + (r & MASK) * STRIDE + c of the planes.
 TOP, BOTTOM, LEFT, RIGHT, START, STRIDE, MASK = range(7)
 PART = 8
 
 
 @kernel(fastmath=False)
 def find_parts(frame, gray, top, left, height, width, parts):
-    """The samples of each component that a window of the image is made of."""
+    """Finds the samples of each component that a window of the image needs."""
     across, down = frame[COMPONENT + ACROSS], frame[COMPONENT + DOWN]
     for c in range(frame[COMPONENTS]):
         at = c * PART
@@ -38,7 +38,7 @@ def find_parts(frame, gray, top, left, height, width, parts):
 def place_planes(frame, parts, whole):
     """Sets the places of the planes' samples, in whole blocks; returns the number of samples.
 
-    Unless `whole` planes are asked for, each keeps two rows of units, in turn.
+    Without `whole`, each plane keeps two rows of units, in turn.
     """
     total = 0
     for c in range(frame[COMPONENTS]):
@@ -72,7 +72,7 @@ def rows_of(planes, parts, c, y, down, last_row):
 
 @kernel(fastmath=False, inline="always")
 def sum_row(planes, near, far, down, count, sums, at):
-    """The two nearest rows of chroma samples blended, with their first and last sums repeated at the ends."""
+    """Blends the two nearest rows of chroma samples, and repeats the first and the last sum at the ends."""
     if down == 2:
         blend_rows(planes, near, far, np.int16(3), np.int16(1), count, sums, at)
     else:
@@ -82,7 +82,7 @@ def sum_row(planes, near, far, down, count, sums, at):
 
 @kernel(fastmath=False, inline="always")
 def tint_row(planes, near, far, y, across, down, count, sums, tints, at):
-    """Chroma samples in full width, for the ways of sampling that do not blend columns."""
+    """Makes a row of chroma samples in full width, for the ways of sampling that do not blend columns."""
     if down == 2:
         blend_rows(planes, near, far, np.int16(3), np.int16(1), count, sums, 1)
         quarter_sums(sums, 1, np.int16(2 if y & 1 else 1), count, tints, at)
@@ -94,7 +94,7 @@ def tint_row(planes, near, far, y, across, down, count, sums, tints, at):
 
 @kernel(fastmath=False, inline="always")
 def mixed_pixel(luma, blue, red, backwards, out, at):
-    """One pixel of luma and chroma samples."""
+    """Makes one pixel of luma and chroma samples."""
     blue, red = blue - 128, red - 128
     first = luma + ((91881 * red + 32768) >> 16)
     last = luma + ((116130 * blue + 32768) >> 16)
@@ -108,7 +108,7 @@ def mixed_pixel(luma, blue, red, backwards, out, at):
 
 @kernel(fastmath=False, inline="always")
 def single_pixel(luma, sums, blue_at, red_at, step, bias, backwards, out, at):
-    """A pixel whose partner lies outside the window; `step` leads to the neighbour that its chroma leans towards."""
+    """Makes a pixel whose partner is outside the window; `step` is the distance to the chroma sample that it is blended with."""
     blue = (3 * np.int64(sums[blue_at]) + np.int64(sums[blue_at + step]) + bias) >> 4
     red = (3 * np.int64(sums[red_at]) + np.int64(sums[red_at + step]) + bias) >> 4
     mixed_pixel(np.int64(luma), blue, red, backwards, out, at)
@@ -116,7 +116,7 @@ def single_pixel(luma, sums, blue_at, red_at, step, bias, backwards, out, at):
 
 @kernel(fastmath=False)
 def make_rows(planes, parts, frame, color, first_row, end_row, top, left, width, sums, tints, out):
-    """Writes the rows [first_row, end_row) of the image, as far as the window, to `out`, which begins with row `top`."""
+    """Writes the part of the rows [first_row, end_row) that is in the window to `out`, which begins with row `top`."""
     across, down = frame[COMPONENT + ACROSS], frame[COMPONENT + DOWN]
     last_row = -(-frame[HEIGHT] // down) - 1
     channels = 1 if color == GRAY else 3
@@ -124,7 +124,7 @@ def make_rows(planes, parts, frame, color, first_row, end_row, top, left, width,
     first, count = parts[PART + LEFT], parts[PART + RIGHT] - parts[PART + LEFT]
     # Places of the chroma of the window's first pixel.
     blue, red = left // across - first + 1, left // across - first + 1 + sums.size // 2
-    # Pixels before the first whole pair of the window, pairs, and pixels behind them.
+    # Pixels before the first whole pair of the window, pairs, and pixels after them.
     odd = left & 1
     pairs = (width - odd) // 2
     rest = width - odd - 2 * pairs

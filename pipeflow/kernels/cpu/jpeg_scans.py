@@ -1,7 +1,7 @@
 """Finds coefficients of a JPEG file that no scan has.
 
-A progressive file has a coarse image first and the rest in later scans. A file without its last scans decodes without
-an error, to a coarse image.
+A progressive file has a coarse image in its first scans, and the details in later ones. If the last scans are missing, the file
+decodes to a coarse image without an error.
 """
 
 from bisect import bisect_left
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.image_base import MOST_PIECES, BadImage, Header
 
-# Bytes after 0xFF that mark nothing with a segment: none or fill, and the restart markers inside of scans.
+# Bytes after 0xFF that begin no segment: stuffing, fill bytes, and the restart markers inside scans.
 _NO_SEGMENT = np.isin(np.arange(256), [0x00, 0x01, *range(0xD0, 0xD9), 0xFF])
 _UNSENT = 255  # above any number of bits that may be left for later scans
 
 
 def check(data: NDArray[np.uint8], header: Header) -> None:
-    """Refuses a file that lacks scans."""
+    """Raises an error for a file that lacks scans."""
     lacking = missing(data)
     if lacking:
         raise BadImage(f'incomplete {header}: {lacking}; on_damage="accept" gives what is there')
@@ -27,7 +27,7 @@ def missing(data: NDArray[np.uint8]) -> str:
     """The coefficients that no scan has, as text; empty for a complete file, and for damage that a decoder reports."""
     left: dict[int, bytearray] = {}  # component -> for each coefficient the bits that are missing
     place, progressive = 2, False
-    fills = np.flatnonzero(data[:-1] == 0xFF)  # a search by a regular expression takes a fifth of the time of decoding
+    fills = np.flatnonzero(data[:-1] == 0xFF)  # a regular expression would take a fifth of the time of decoding
     markers = fills[~_NO_SEGMENT[data[fills + 1]]].tolist()
     file = data.data
     try:
@@ -62,7 +62,7 @@ def missing(data: NDArray[np.uint8]) -> str:
 
 
 def _words(left: dict[int, bytearray]) -> str:
-    """The first incomplete component, and its missing part."""
+    """The first incomplete component and its missing part, as text."""
     for number, bits in enumerate(left.values(), 1):
         unsent = [k for k in range(64) if bits[k] == _UNSENT]
         coarse = [k for k in range(64) if bits[k]]

@@ -1,11 +1,11 @@
-"""The decoder for JPEG: the compiled kernels of `jpeg` and `jpeg_forward` as soon as they are ready, or libjpeg-turbo.
+"""Chooses the decoder for JPEG: the compiled kernels of `jpeg` and `jpeg_forward` as soon as they are ready, or libjpeg-turbo.
 
-Compiling takes many seconds, and no pipeline waits for it. If no process of this user has compiled a kernel before, a
-process of low priority compiles it, and libjpeg-turbo decodes until it is done. The pixels of both are equal, bit by bit,
-so the change has no effect on them; before it, both are compared on a few pictures. Files that the compiled decoder
-does not support, and all suspicious ones, always go to libjpeg-turbo.
+Compiling takes many seconds, and no pipeline waits for it. If no process of this user has compiled a kernel before, a process of
+low priority compiles it, and libjpeg-turbo decodes until it is done. The pixels of both are equal, bit by bit, so no result
+changes; before the change, both are compared on a few images. Files that the compiled decoder does not support, and all
+suspicious ones, always go to libjpeg-turbo.
 
-PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
+With PIPEFLOW_JPEG=library, libjpeg-turbo decodes every file.
 """
 
 import logging
@@ -30,17 +30,17 @@ from pipeflow.kernels.cpu.image_base import Header
 log = logging.getLogger("pipeflow.decoders")
 
 COMPILED, LIBRARY = "JPEG files decoded by the compiled decoder", "JPEG files decoded by libjpeg-turbo"
-EVERY = 16  # images between two looks at whether the decoder has been compiled
+EVERY = 16  # images between two checks if the decoder has been compiled
 
 _COLORS = {"RGB": "RGB", "BGR": "BGR", "GRAY": "GRAY", "YCbCr": "RGB"}
-MARGIN = 16  # rows below a window in which libjpeg-turbo is also made to report damage
+MARGIN = 16  # damage is also reported in this number of rows below a window, as with libjpeg-turbo
 _UINT8 = np.dtype(np.uint8)
 
 Region = tuple[int, int, int, int]
 
 
 class Switch:
-    """Off, waiting for another process to compile, or on; one for a kernel and process."""
+    """The state of a kernel in this process: off, waiting for another process that compiles it, or on."""
 
     def __init__(self, work: str, module: str, agrees: Callable[[], bool]) -> None:
         self.work, self.module, self.agrees = work, module, agrees
@@ -105,12 +105,14 @@ COMPILED_ELSEWHERE = 3
 
 
 def compile_elsewhere(module: str) -> subprocess.Popen[bytes]:
-    """A process that compiles the kernel of a module and keeps it on disk. It ends when this one does, at the latest."""
+    """Starts a process that compiles the kernel of a module and keeps it on disk. It ends when this process ends,
+    if not before.
+    """
     return elsewhere.begin(f"from pipeflow.kernels.cpu import jpeg_switch; jpeg_switch.compile_here({module!r})")
 
 
 def compile_here(module: str) -> None:
-    """The work of the process: it compiles unless another one does."""
+    """The work of that process: it compiles unless another process does."""
     elsewhere.given()
     with compiling_alone(module) as alone:
         if not alone:
@@ -132,7 +134,7 @@ def compiling_alone(module: str) -> Iterator[bool]:
 
 @cache
 def decoders_agree() -> bool:
-    """True if both decoders return the same pixels for a few pictures."""
+    """True if both decoders return the same pixels for a few images."""
     source = _picture()
     for sampling in ("444", "422", "420", "440", "411", "Gray"):
         if sampling == "Gray":
@@ -148,7 +150,7 @@ def decoders_agree() -> bool:
 
 @cache
 def distortions_agree() -> bool:
-    """True if a picture is the same after compression by both."""
+    """True if both ways of compression return the same pixels for an image."""
     source = _picture()
     for quality in (10, 50, 85, 100):
         results = np.zeros_like(source), np.zeros_like(source)
@@ -160,7 +162,7 @@ def distortions_agree() -> bool:
 
 
 def _picture() -> np.ndarray:
-    """Two slopes and noise, with values that reach both ends."""
+    """A test image: two gradients and noise, with values from 0 to 255."""
     rng = np.random.default_rng(0)
     slopes = np.add.outer(np.arange(41) * 5, np.arange(51) * 4)[..., None]
     return np.clip(slopes + rng.normal(0, 60, (41, 51, 3)), 0, 255).astype(np.uint8)
@@ -171,7 +173,7 @@ distorting = Switch("Pictures are compressed as by JPEG", "jpeg_forward", distor
 
 
 def stored_window(window: Region, height: int, width: int, orientation: int) -> Region:
-    """The window of the stored image, whose size is given, for a window of the oriented one."""
+    """The window of the stored image, whose size is given, for a window of the oriented image."""
     top, left, rows, columns = window
     if orientation >= 5:
         height, width = width, height
@@ -207,7 +209,7 @@ def _decode(
     if window is None:
         window = 0, 0, height, width
     else:
-        # Damage is noticed where libjpeg-turbo would notice it: in files that it decodes to the window's end, down to there.
+        # Damage is noticed if libjpeg-turbo would notice it: if it decodes a file only to the window's end, only down to there.
         bottom = window[0] + window[2] + MARGIN
         if turn == 1 and header.height_at and wanted.color in ("RGB", "BGR", "GRAY") and bottom < height:
             checked = bottom

@@ -1,9 +1,9 @@
 """Programs of kernel calls: compiled code runs them for one sample after another, without the interpreter.
 
 A program computes numbers of a sample (addresses, extents) in registers, finds memory, and calls kernels. The arguments of a
-call are in a record: address and extents of each array, and the numbers. An *entry* reads a record and calls the kernel, as its
-compiled form is in memory, so no kernel is compiled again. An entry is a few instructions, made without Numba's front end in some
-milliseconds and not optimised; ``run`` is compiled once for all programs.
+call are in a record: address and extents of each array, and the numbers. An *entry* reads a record and calls the compiled kernel
+in memory, so no kernel is compiled again. An entry has a few instructions. It is made in some milliseconds, without Numba's
+front end, and is not optimised. ``run`` is compiled once for all programs.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     """A kernel for arguments of certain types, ready to be called by rows."""
 
     function: int  # address of the compiled kernel
-    address: int  # of the function that reads a row and calls the kernel
+    address: int  # address of the function that reads a row and calls the kernel
     # array k: fields k and k_0, k_1, ... for address and extents; number k: field k; results: r0, r1, ...
     row: np.dtype
 
@@ -46,7 +46,7 @@ def array_type(dtype: np.dtype, axes: int) -> types.Array:
 
 
 def type_of(value: Any) -> types.Type:
-    """The type by which a kernel is compiled for a value."""
+    """The type for which a kernel is compiled when it gets this value."""
     return numba.typeof(value)
 
 
@@ -62,7 +62,7 @@ def entry_of(compiled: dispatcher.Dispatcher, arguments: tuple[types.Type, ...])
 
 
 def _layout_of(arguments: tuple[types.Type, ...]) -> tuple[types.Type, ...]:
-    """The types without what makes no difference in memory: whether arrays may be written, and are aligned."""
+    """The types without the properties that change nothing in memory: if arrays may be written, and if they are aligned."""
     return tuple(
         types.Array(one.dtype, one.ndim, "C") if isinstance(one, types.Array) and one.layout == "C" else one
         for one in arguments
@@ -128,7 +128,7 @@ def _build(
             size = builder.mul(size, extent)
         model = context.data_model_manager[one]
         data = builder.inttoptr(number(name), model.get_value_type().elements[model.get_field_position("data")])
-        array = ir.Constant(model.get_value_type(), None)  # without an owner of the memory
+        array = ir.Constant(model.get_value_type(), None)  # an array whose memory has no owner
         for field, value in (("nitems", size), ("itemsize", item), ("data", data)):
             array = builder.insert_value(array, value, model.get_field_position(field))
         for field, each in (("shape", extents), ("strides", strides)):
@@ -143,7 +143,8 @@ def _build(
         stored = context.data_model_manager[one].as_data(builder, value)
         builder.store(stored, place(f"r{position}", stored.type))
     builder.ret(builder.select(status.is_error, ir.Constant(_INT32, STOPPED), ir.Constant(_INT32, 0)))
-    # Without optimisation: a dozen instructions that run once for a sample. With Numba's it took five times as long.
+    # Without optimisation: it is a dozen instructions that run once for each sample, and Numba's optimisation took five times as
+    # long.
     machine = binding.Target.from_triple(module.triple).create_target_machine(opt=0)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(str(module)), machine)
     engine.finalize_object()
@@ -193,7 +194,7 @@ def _store(_typing: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def _now(_typing: Any, clock: Any, number: Any) -> Any:
-    """Nanoseconds, by the system's function at an address."""
+    """The time in nanoseconds, by the system's function at an address."""
     del clock, number
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -210,19 +211,20 @@ def _now(_typing: Any, clock: Any, number: Any) -> Any:
 
 OPERATIONS = ("+", "-", "*", "//", "max", "==", "!=", "<", "<=")
 ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL = range(13)
-UNDESCRIBED, REFUSED = 2, 3  # status of a sample: another program may describe it, or none does
+UNDESCRIBED, REFUSED = 2, 3  # status of a sample: another program may describe it, or no program does
 ALIGNMENT = 64
 
 
 @kernel
 def run(program, calls, moves, record, registers, begin, status, memory, results, clock, number, spent):
-    """Runs a program for samples from ``begin`` on; their numbers are the rows of ``registers``. A status of 0: it is done.
+    """Runs a program for samples from ``begin`` on; their numbers are the rows of ``registers``. The status of a finished sample
+    is 0.
 
-    An instruction is (operation, target, source, source); that of CHECK has a status in place of the target. A call is
-    (address of the entry, address of the kernel, first move, last move, step). A move is (register, address in the record,
-    whether it is a result). ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of
-    all. Returns the first sample that has not run, because memory is too small, and the bytes that it needs of both.
-    ``spent`` counts the nanoseconds of each step.
+    An instruction is (operation, target, source, source); CHECK has a status in place of the target. A call is (address of the
+    entry, address of the kernel, first move, last move, step). A move is (register, address in the record, 1 if it is a result).
+    ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all. Returns the first
+    sample that has not run, because memory is too small, and the bytes that it needs of both. ``spent`` counts the nanoseconds
+    of each step.
     """
     placed = 0  # bytes of results
     for row in range(begin, len(registers)):
@@ -287,12 +289,12 @@ def run(program, calls, moves, record, registers, begin, status, memory, results
 
 @kernel
 def call(entry, function, record):
-    """Makes one call; its status."""
+    """Makes one call; returns its status."""
     return _call(entry, function, record)
 
 
 def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
-    """The kernels that every program needs, and its files, with the types of their arguments."""
+    """The kernels that every program needs, and those that read files, with the types of their arguments."""
     table, row, pair = np.zeros((1, 1), np.int64), np.zeros(1, np.int64), (1, 1)
     status = np.zeros(1, np.int32)
     return [
@@ -304,7 +306,7 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
 
 @cache
 def clock() -> tuple[int, int] | None:
-    """The address of the system's clock and the number of the one that we read; None on a system without it."""
+    """The address of the system's function that reads a clock, and the number of the clock; None on a system without it."""
     number = getattr(time, "CLOCK_MONOTONIC", None)
     if number is None or ctypes.sizeof(ctypes.c_long) != 8:
         return None

@@ -13,12 +13,12 @@ from pipeflow.kernels.kept_code import KernelFiles, Turns, folder_for
 
 
 def keep(compiled: Dispatcher, kept: "type[caching.FunctionCache]") -> None:
-    """Keeps on disk what a dispatcher compiles, by a class that `cache_class` has made."""
+    """Keeps the code that a dispatcher compiles on disk, by a class that `cache_class` has made."""
     cache_of = compiled._cache = kept(compiled.py_func)  # type: ignore[attr-defined]
     compile_now = compiled.compile
 
     def compile_in_turn(signature: Any) -> Any:
-        # The lock of Numba is taken here as well: turns end in the reverse order of their beginning.
+        # Numba's lock is taken here too, so that the two locks are always released in the reverse order.
         with global_compiler_lock, cache_of.turns.given_back():
             return compile_now(signature)
 
@@ -26,7 +26,7 @@ def keep(compiled: Dispatcher, kept: "type[caching.FunctionCache]") -> None:
 
 
 def cache_class(stamp: Callable[[], str], name: Callable[[], str]) -> type[caching.FunctionCache]:
-    """A cache for Numba's dispatchers: files with this stamp in their names, in the folder of that name."""
+    """A class of caches for Numba's dispatchers: files with this stamp in their names, in the folder of that name."""
 
     class Locator(caching._CacheLocator):
         """Tells Numba about the folder and the stamp."""

@@ -1,4 +1,4 @@
-"""The chosen folder of compiled kernels and the digest of what they are made of, without loading Numba."""
+"""The chosen folder of compiled kernels, and the digest of their sources, without loading Numba."""
 
 import hashlib
 import os
@@ -35,9 +35,9 @@ def stamp() -> str:
 
 
 class Mark:
-    """A file that says that the kernels of some work are kept for this kind of processor.
+    """A file that marks that the kernels of some work are kept for this kind of processor.
 
-    It only saves time: if a kernel is missing in spite of it, the kernel is compiled when it is loaded.
+    It only saves time: if a kernel is missing although the mark exists, the kernel is compiled when it is loaded.
     """
 
     def __init__(self, work: bytes) -> None:
@@ -50,14 +50,14 @@ class Mark:
         return self._path.exists()
 
     def possible(self) -> bool:
-        """True if the mark can be written, as far as can be seen."""
+        """True if the mark can probably be written."""
         folder = self._path.parent
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
         return os.access(folder, os.W_OK)
 
     def write(self) -> None:
-        """Makes the mark."""
+        """Writes the mark."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path.touch(mode=0o600)
@@ -67,7 +67,7 @@ class Mark:
 
 @cache
 def _processor() -> str:
-    """Words that differ between processors with different instructions."""
+    """A text that differs between processors with different instructions."""
     try:
         with _CPU_INFORMATION.open(encoding="utf-8", errors="replace") as file:
             lines = file.read(1 << 14).splitlines()

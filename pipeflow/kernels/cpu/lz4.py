@@ -1,4 +1,4 @@
-"""The block format of LZ4: runs of literal bytes, each followed by a copy of what came before."""
+"""The block format of LZ4: runs of literal bytes, each followed by a copy of earlier bytes."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ PROBLEMS = {
 
 @kernel
 def decompress(source, out):
-    """The number of bytes that a block holds, which go to `out`; below 0 for a block that is not valid."""
+    """Decompresses a block to `out`; returns the number of bytes, below 0 for a block that is not valid."""
     place, at = 0, 0
     while place < source.size:
         token = source[place]
@@ -55,14 +55,14 @@ def decompress(source, out):
         count += 4
         if at + count > out.size:
             return TOO_LONG
-        for _ in range(count):  # the copy may overlap what it makes
+        for _ in range(count):  # the copy may overlap its own result
             out[at] = out[at - back]
             at += 1
     return at
 
 
 def inflate(source: np.ndarray, out: np.ndarray) -> str:
-    """Fills the bytes of `out` from a block; returns the error in it, or ""."""
+    """Fills the bytes of `out` from a block; returns the error in the block, or ""."""
     found = decompress(plain(source), out)
     if found < 0:
         return PROBLEMS[found]

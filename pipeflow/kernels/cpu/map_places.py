@@ -1,6 +1,4 @@
-"""The positions of points of an image after a remap: they are searched in the maps, which have the source of each
-pixel.
-"""
+"""The positions of points of an image after a remap. The maps have the source of each pixel, so the positions are searched."""
 
 import numpy as np
 
@@ -9,15 +7,15 @@ from pipeflow.kernels.cpu.jit import kernel, plain
 
 @kernel
 def slope(line, place):
-    """How much a line of a map grows from pixel to pixel, at a place."""
+    """The difference between neighbouring pixels in a line of a map, at a place."""
     low, high = max(place - 1, 0), min(place + 1, line.size - 1)
     return (np.float64(line[high]) - np.float64(line[low])) / max(high - low, 1)
 
 
 @kernel
 def find_points(map_x, map_y, points, out):
-    """The middle of the pixel that comes from nearest to each point, moved on by the slopes of the maps; the third
-    column is 1 if the point is in the result.
+    """For each point, the middle of the pixel whose source is nearest, corrected by the slopes of the maps; the third column is
+    1 if the point is in the result.
     """
     height, width = map_x.shape
     for number in range(points.shape[0]):
@@ -48,7 +46,7 @@ def find_points(map_x, map_y, points, out):
 
 @kernel
 def find_boxes(map_x, map_y, boxes, out):
-    """The box around the pixels that come from each box (left, top, right, bottom); all 0 where there are none."""
+    """For each box (left, top, right, bottom), the box around the pixels whose sources are in it; all 0 if there are none."""
     height, width = map_x.shape
     for number in range(boxes.shape[0]):
         left, top, right, bottom = boxes[number]
@@ -69,7 +67,7 @@ def find_boxes(map_x, map_y, boxes, out):
 
 
 def points_after(map_x: np.ndarray, map_y: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Points (n, 2) in pixels of the image as rows of x, y in pixels of the result, and whether they are in it."""
+    """Points (n, 2) in pixels of the image as rows of x, y in pixels of the result, and 1 if the point is in the result."""
     out = np.empty((len(points), 3))
     find_points(plain(map_x), plain(map_y), plain(points), out)
     return out

@@ -1,4 +1,4 @@
-"""Parts of an image set to nothing."""
+"""Sets parts of an image to 0."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .jit import kernel, plain
 
 @kernel
 def mask_squares(source, pixel, steps, ratio, out):
-    """Rows (H, W * pixel) without the pixels that lie in the squares of a grid."""
+    """Copies rows (H, W * pixel), with 0 for the pixels in the squares of a grid."""
     cos, sin = steps[0], steps[1]
     hidden = np.empty(out.shape[1] // pixel, np.bool_)
     for y in range(out.shape[0]):
@@ -26,7 +26,7 @@ def mask_squares(source, pixel, steps, ratio, out):
 
 
 def grid_mask(source: np.ndarray, pixel: int, steps: tuple[float, ...], ratio: float, out: np.ndarray) -> np.ndarray:
-    """An image (H, W, C) or (H, W) with a grid of squares hidden."""
+    """An image (H, W, C) or (H, W) with 0 in the squares of a grid."""
     raw = np.dtype(np.uint16) if source.dtype == np.float16 else source.dtype
     if source.size:
         rows = plain(source.view(raw)).reshape(source.shape[0], -1)

@@ -20,7 +20,7 @@ SQUARES = {
     np.dtype(np.uint8): 1 << 10,
     np.dtype(np.uint16): 5,
     np.dtype(np.float32): 5,
-}  # the largest of cv2.medianBlur
+}  # the largest windows of cv2.medianBlur
 
 
 def extremes(
@@ -32,7 +32,9 @@ def extremes(
     iterations: int,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C); size and anchor are width and height. With a constant border, values outside are ignored."""
+    """Dilates or erodes an image (H, W, C); size and anchor are width and height. With a constant border, values outside are
+    ignored.
+    """
     within = np.dtype(WITHIN.get(image.dtype, image.dtype))
     operation = cv2.dilate if largest else cv2.erode
     source = as_type(np.ascontiguousarray(image), within)
@@ -53,14 +55,14 @@ def extremes(
 
 
 def wrapped(image: np.ndarray, size: tuple[int, int], anchor: tuple[int, int], iterations: int) -> np.ndarray:
-    """The image with margins from its other side, as wide as all windows reach."""
+    """The image with margins from its opposite side, wide enough for all windows."""
     margins = [(near * iterations, (far - 1 - near) * iterations) for near, far in zip(anchor[::-1], size[::-1])]
     return np.ascontiguousarray(np.pad(image, (*margins, (0, 0)), mode="wrap"))
 
 
 @kernel
 def middle_of(values, count):
-    """The value in the middle of the first `count`, by partition."""
+    """The median of the first `count` values, by partition."""
     low, high, middle = 0, count - 1, count // 2
     while low < high:
         pivot = values[(low + high) // 2]
@@ -85,7 +87,7 @@ def middle_of(values, count):
 
 @kernel
 def medians_of(source, tall, wide, out):
-    """Any type and any odd window; outside the image the border pixels are repeated."""
+    """Medians for any type and any odd window; outside the image the border pixels are repeated."""
     height, width, channels = source.shape
     values = np.empty(tall * wide, source.dtype)
     for y in range(height):
@@ -102,7 +104,9 @@ def medians_of(source, tall, wide, out):
 
 @kernel
 def medians_of_bytes(source, size, out):
-    """Medians of 3 x 3 or 5 x 5 bytes of (H, W, C), row by row: columns are sorted, and their borders repeated."""
+    """Medians of 3 x 3 or 5 x 5 bytes of (H, W, C), row by row: the columns of windows are sorted first. Border pixels are
+    repeated.
+    """
     height, width, channels = source.shape
     flat, target = source.reshape(source.size), out.reshape(out.size)
     total, reach = width * channels, size // 2
@@ -128,7 +132,7 @@ def medians_of_bytes(source, size, out):
 
 
 def medians(image: np.ndarray, size: tuple[int, int], out: np.ndarray) -> np.ndarray:
-    """An image (H, W, C); size is width and height, both odd."""
+    """The medians of an image (H, W, C); size is width and height, both odd."""
     wide, tall = size
     channels = image.shape[2]
     if wide == tall and wide in (3, 5) and image.dtype == np.uint8:

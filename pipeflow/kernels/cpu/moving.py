@@ -1,4 +1,4 @@
-"""Moving elements without computing: transposition, and pixels taken from anywhere."""
+"""Moves elements without computing: transposes arrays, and takes pixels from any places."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from pipeflow.kernels.cpu.simd.moves import GROUP, copy_group, copy_row, fill_by
 
 
 def row_of_places(image: np.ndarray, columns: int) -> np.ndarray:
-    """Room for a place in an image for each pixel of a row: four bytes each, which processors convert several at once."""
+    """Memory for the place of each pixel of a row. Places have four bytes if possible: processors convert several of these at
+    once.
+    """
     return np.empty(columns, np.int32 if image.size < 2**31 else np.int64)
 
 
@@ -41,8 +43,8 @@ def take_few_rgb_bytes(flat, places, first, last, fill, target, at):
 
 @kernel
 def take_rgb_bytes(flat, places, fill, target, at):
-    """take_pixels for three bytes a pixel: whole groups at once if they are in the image, without its last pixel, or out
-    of it.
+    """take_pixels for pixels of three bytes. A group is copied at once if all its places are in the image, without the last
+    pixel, or all are outside.
     """
     filled = np.empty(3 * GROUP, np.uint8)
     for k in range(filled.size):
@@ -56,7 +58,7 @@ def take_rgb_bytes(flat, places, fill, target, at):
 
 
 def take_pixels(flat, places, channels, fill, target, at):
-    """A row of the pixels at these places of an image, the fill value where a place is negative (inside kernels)."""
+    """Takes a row of pixels from these places of an image, or the fill value if a place is negative (inside kernels)."""
     raise NotImplementedError("take_pixels is for compiled code")
 
 
@@ -76,7 +78,7 @@ def _take_pixels(flat, places, channels, fill, target, at):
 
 @kernel
 def gather_columns(source, out):
-    """Rows (n, k) of few elements to k rows: reading in order, writing k streams."""
+    """Transposes rows (n, k) of few elements to k rows: reads in order, writes k streams."""
     n, k = source.shape
     if k == 3:
         first, second, third = out[0], out[1], out[2]
@@ -93,7 +95,7 @@ def gather_columns(source, out):
 
 @kernel
 def scatter_rows(source, out):
-    """Few rows (k, n) to rows of k elements."""
+    """Transposes few rows (k, n) to rows of k elements."""
     k, n = source.shape
     if k == 3:
         first, second, third = source[0], source[1], source[2]
@@ -108,12 +110,12 @@ def scatter_rows(source, out):
 
 
 TILE = 256  # pixels along the rows of the output whose sources stay in the first cache
-SIDE, BEYOND = 4, 2  # pixels of a block along both axes, and of a row that a block overwrites beyond
+SIDE, BEYOND = 4, 2  # pixels of a block along both axes; pixels after a block's row that it overwrites
 
 
 @kernel
 def turn_pixels(flat, target, place, down, begin, count):
-    """A few pixels of a row of the output, one after another."""
+    """Moves a few pixels of a row of the output, one after another."""
     for j in range(count):
         at, by = np.uint64((begin + j) * 3), np.uint64((place + j * down) * 3)
         for k in range(np.uint64(3)):
@@ -122,9 +124,10 @@ def turn_pixels(flat, target, place, down, begin, count):
 
 @kernel
 def turn_rgb_bytes(source, first, down, across, out):
-    """Pixels of three bytes into other rows: pixel (i, j) comes from `first + i * across + j * down`, counted in pixels.
+    """Moves pixels of three bytes into other rows: pixel (i, j) is taken from `first + i * across + j * down`, counted in pixels.
 
-    `across` is 1 or -1. Blocks of four by four; what they overwrite beyond is repaired by the next one to the right.
+    `across` is 1 or -1. Blocks of four by four pixels are moved. Each overwrites some pixels to its right, which the next block
+    writes again.
     """
     rows, columns = out.shape[0], out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)
@@ -134,7 +137,7 @@ def turn_rgb_bytes(source, first, down, across, out):
         for top in range(0, rows, SIDE):
             j = left
             if top + SIDE <= rows:
-                # the lowest source column of the block; of those that turn, it is that of the last row
+                # the lowest source column of the block: that of its last row if `across` is -1
                 near = first + (top if across > 0 else -(top + SIDE - 1))
                 line, step = (top, columns) if across > 0 else (top + SIDE - 1, -columns)
                 while j + SIDE + BEYOND <= right:
@@ -150,11 +153,11 @@ def turn_rgb_bytes(source, first, down, across, out):
 
 @kernel
 def turn_image(stored, swapped, upside_down, sideways, out):
-    """A stored image turned to `out`, as `jpeg_headers.read_size` describes it."""
+    """Turns a stored image into `out`, as `jpeg_headers.read_size` describes it."""
     rows, columns, channels = out.shape
     across, down = (
         (1, stored.shape[1]) if swapped else (stored.shape[1], 1)
-    )  # pixels from one row or column to the next
+    )  # distances in pixels from one row or column to the next
     first = (rows - 1) * across * upside_down + (columns - 1) * down * sideways
     across, down = (-across if upside_down else across), (-down if sideways else down)
     if swapped and channels == 3:
@@ -214,7 +217,7 @@ def look_up_flat(data, table, out):
 
 @kernel
 def look_up_bytes(data, table, out):
-    """Eight at a time; counters without a sign need no check."""
+    """Looks up eight numbers at a time; unsigned counters need no check."""
     place, whole, step = np.uint64(0), np.uint64(data.size // 8 * 8), np.uint64(8)
     while place < whole:
         for part in range(8):
@@ -237,7 +240,7 @@ def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 @kernel
 def frame_rows(source, first, stride, size, rows, fill, out, before, width):
-    """Rows of some bytes, `stride` apart, into rows of `width` bytes from place `before` on; the rest is filled."""
+    """Copies rows of some bytes, `stride` apart, into rows of `width` bytes from place `before` on, and fills the other bytes."""
     fill_bytes(out, 0, before, fill)
     at = before
     for i in range(rows):
@@ -249,9 +252,9 @@ def frame_rows(source, first, stride, size, rows, fill, out, before, width):
 def framed(
     data: np.ndarray, low: Sequence[int], extents: Sequence[int], place: Sequence[int], byte: int, out: np.ndarray
 ) -> np.ndarray:
-    """A part of the data, from `low` on, at a place of the output, whose other bytes are all alike.
+    """Copies a part of the data, from `low` on, to a place of the output, and fills all other bytes with one value.
 
-    Both have two axes, and others that are copied whole.
+    Both have two axes, and perhaps others that are copied whole.
     """
     inner = math.prod(data.shape[2:]) * data.itemsize
     stride, width = data.shape[1] * inner, out.shape[1] * inner
@@ -281,7 +284,7 @@ def put_columns(source, begin, out):
 
 
 def interleave(inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
-    """The inputs side by side along a short last axis."""
+    """Joins the inputs along a short last axis."""
     raw = RAW[out.dtype.itemsize]
     target = out.view(raw).reshape(-1, out.shape[-1])
     begin = 0

@@ -14,7 +14,7 @@ from pipeflow.kernels.cpu.volume_base import Region, Volume, window_of
 
 _GZIP = b"\x1f\x8b"
 _LONGEST_HEADER = 544
-# The code of a type in the header -> its numbers, and how many of them a voxel has.
+# The code of a type in the header -> the type of its numbers, and how many of them a voxel has.
 _TYPES = {2: ("u1", 1), 4: ("i2", 1), 8: ("i4", 1), 16: ("f4", 1), 64: ("f8", 1), 128: ("u1", 3), 256: ("i1", 1),
           512: ("u2", 1), 768: ("u4", 1), 1024: ("i8", 1), 1280: ("u8", 1), 2304: ("u1", 4)}  # fmt: skip
 _REFUSED = {1: "single bits", 32: "complex numbers", 1536: "numbers of 128 bits", 1792: "complex numbers",
@@ -51,7 +51,7 @@ def decode(data: np.ndarray, limits: Limits, dtype: np.dtype, region: Region | N
         data = np.frombuffer(_unpacked(data, end), np.uint8)
     if len(data) < end:
         raise BadImage(f"truncated NIfTI file: {end} bytes are needed, the file has {len(data)}")
-    # In the file, the values of a voxel of colours are next to each other, and times follow volumes.
+    # In the file, the colours of a voxel are next to each other, and the volumes of later times follow.
     numbers = data[header.offset : end].view(header.dtype)
     stored = numbers.reshape(times, depth, height, width, values)[(slice(None), *part)]
     stored = np.moveaxis(stored, 0, 3).reshape(*stored.shape[1:4], times * values)
@@ -60,7 +60,7 @@ def decode(data: np.ndarray, limits: Limits, dtype: np.dtype, region: Region | N
 
 
 def _unpacked(data: np.ndarray, length: int) -> bytes:
-    """The first `length` bytes of what gzip has packed, fewer if there are fewer."""
+    """The first `length` bytes of data that is compressed by gzip; fewer if there are fewer."""
     reader = zlib.decompressobj(wbits=31)
     try:
         return reader.decompress(data.data, length)
@@ -98,7 +98,7 @@ def _read(head: bytes) -> _Header:
         raise BadImage(f"damaged NIfTI file: its numbers begin at byte {offset}")
     kind, values = _TYPES[code]
     if not slope or not (isfinite(slope) and isfinite(intercept)) or values > 1:
-        slope, intercept = 1.0, 0.0  # zero: nothing is scaled
+        slope, intercept = 1.0, 0.0  # a slope of zero means that nothing is scaled
     width, height, depth = axes[:3]
     return _Header(
         (depth, height, width, prod(axes[3:]), values),

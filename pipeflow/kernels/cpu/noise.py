@@ -1,4 +1,4 @@
-"""Noise by element: a counter-based generator, so that any element's number can be computed alone."""
+"""Noise for each element, from a counter-based generator: the number of any element can be computed alone."""
 
 import math
 from collections.abc import Callable
@@ -19,20 +19,20 @@ def mixed(x):
     return x ^ (x >> np.uint64(31))
 
 
-BLOCK = 1024  # pairs of numbers whose steps stay in the first cache
+BLOCK = 1024  # pairs of numbers that are computed together, so that they stay in the first cache
 
 
 def fitted(
     function: Callable[[np.ndarray], np.ndarray], low: float, high: float, degree: int
 ) -> tuple[np.float32, ...]:
-    """The coefficients of a polynomial that is close to a function everywhere between two numbers, the lowest first."""
+    """The coefficients, the lowest first, of a polynomial that is close to a function between two numbers."""
     nodes = np.cos(np.pi * (np.arange(4 * degree) + 0.5) / (4 * degree))
     places = low + (high - low) * (nodes + 1) / 2
     found = np.polynomial.Chebyshev.fit(places, function(places), degree, domain=[low, high])
     return tuple(np.float32(x) for x in found.convert(kind=np.polynomial.Polynomial).coef)
 
 
-# In float32 these are as exact as a library's functions, and vectors of any processor compute them.
+# In float32 these polynomials are as exact as a library's functions, and the vectors of any processor can compute them.
 ROOT_HALF = np.int32(np.array(math.sqrt(0.5), np.float32).view(np.int32))
 L = fitted(lambda x: np.log1p(x) / x, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 9)  # log(1 + x) / x
 S = fitted(lambda z: np.sin(2 * np.pi * np.sqrt(z)) / np.sqrt(z), 1e-12, 1 / 64, 4)  # sin(2 pi r) / r by r * r
@@ -68,7 +68,7 @@ def radii(uniform, exponents, deviation):
 
 @kernel
 def on_circles(radius, turn, out):
-    """Points on circles, x and y in turn: a share of a whole turn is brought to an eighth around a quarter."""
+    """Points on circles, x and y in turn; angles are fractions of a turn, reduced to an eighth."""
     half, quarter = np.float32(0.5), np.float32(0.25)
     for i in range(turn.size):
         number = np.floor(turn[i] * np.float32(4) + half)
@@ -106,7 +106,7 @@ FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 
 def add_gaussian(data: np.ndarray, key: int, mean: float, deviation: float, out: np.ndarray) -> np.ndarray:
-    """Data plus normal noise of the key."""
+    """Adds normal noise of the key to the data."""
     source = data if data.dtype in FAST else as_type(data, np.dtype(np.float32))
     target = out if out.dtype in FAST and source.dtype == out.dtype else np.empty(out.shape, np.float32)
     gaussian_flat(
@@ -116,13 +116,13 @@ def add_gaussian(data: np.ndarray, key: int, mean: float, deviation: float, out:
 
 
 STEP = 2.0**-53
-FEW = 12.0  # counts up to which numbers are summed one by one
-MOST = 1e15  # counts that a float64 still tells apart
+FEW = 12.0  # up to this mean, counts are found by adding numbers one by one
+MOST = 1e15  # float64 distinguishes whole numbers up to this mean
 
 
 @kernel
 def noisy_places(key, start, hit, white, codes):
-    """For each place 0, or 1 where it becomes salt, 2 where pepper."""
+    """For each place: 1 if it becomes salt, 2 if it becomes pepper, else 0."""
     low = np.uint64(0xFFFFFFFF)
     for i in range(codes.size):
         word = mixed(key ^ mixed(np.uint64(start + i + 1) * GOLDEN))
@@ -132,7 +132,9 @@ def noisy_places(key, start, hit, white, codes):
 
 @kernel
 def salt_and_pepper_flat(source, key, prob, share, salt, pepper, outer, channels, inner, out):
-    """Sets places to salt or pepper; `outer`, `channels` and `inner` are the extents, all channels of a place alike."""
+    """Sets places to salt or pepper; `outer`, `channels` and `inner` are the extents. All channels of a place are
+    set together.
+    """
     scale = 4294967296.0
     hit, white = np.uint64(prob * scale), np.uint64(share * scale)
     codes = np.empty(BLOCK, np.uint8)
@@ -157,7 +159,7 @@ def salt_and_pepper(
     extents: tuple[int, int, int],
     out: np.ndarray,
 ) -> np.ndarray:
-    """Data with salt (the first of the values) and pepper (the second) in some places."""
+    """The data with salt (the first of the values) and pepper (the second) in some places."""
     raw = np.dtype(np.uint16) if data.dtype == np.float16 else data.dtype
     salt, pepper = values[:1].copy().view(raw), values[1:].copy().view(raw)
     source, target = plain(data.view(raw)).reshape(-1), out.view(raw).reshape(-1)
@@ -173,7 +175,7 @@ def unit(key, counter):
 
 @kernel
 def poisson(key, mean):
-    """A count with this mean: summed up where it is small, else by transformed rejection (Hoermann, 1993)."""
+    """A Poisson number with this mean: by adding numbers if the mean is small, else by transformed rejection (Hoermann, 1993)."""
     if not mean > 0:
         return 0.0
     counter = np.uint64(0)
@@ -207,14 +209,14 @@ def poisson(key, mean):
 
 @kernel
 def shot_flat(source, key, factor, out):
-    """Counts whose mean is the value in units of the factor, in these units again."""
+    """Replaces each value by a Poisson number, in units of the factor, whose mean is the value."""
     for i in range(source.size):
         own = mixed(key ^ mixed(np.uint64(i + 1) * GOLDEN))
         out[i] = convert(poisson(own, np.float64(source[i]) / factor) * factor, out)
 
 
 def shot(data: np.ndarray, key: int, factor: float, out: np.ndarray) -> np.ndarray:
-    """Data as counted in units of the factor."""
+    """The data as Poisson numbers in units of the factor."""
     source = as_type(data, np.dtype(np.float32)) if data.dtype == np.float16 else data
     target = np.empty(out.shape, np.float32) if out.dtype == np.float16 else out
     shot_flat(plain(source).reshape(-1), np.uint64(key), factor, target.reshape(-1))

@@ -1,6 +1,6 @@
-"""Cropping, mirroring and normalising in one pass: (x - mean) * scale + shift, then the output type.
+"""Crops, mirrors and normalises in one pass: (x - mean) * scale + shift, then the output type.
 
-The mean is subtracted before the product, as DALI does, so that float32 results equal its own.
+As in DALI, the mean is subtracted before the product, so that float32 results are equal to DALI's.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ FAST_IN = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 @kernel(fastmath=False)
 def to_planes(source, offset, stride, mean, scale, shift, mirror, out, plane, height, width):
-    """A window of an interleaved three-channel image to three normalised planes."""
+    """Writes a window of an interleaved three-channel image as three normalised planes."""
     for i in range(height):
         split_row(
             source, offset + i * stride, mean, scale, np.float32(shift), False, mirror, out, i * width, plane, width
@@ -27,7 +27,7 @@ def to_planes(source, offset, stride, mean, scale, shift, mirror, out, plane, he
 
 @kernel(fastmath=False)
 def mirror_row(source, pixel, out):
-    """Pixels of one row from last to first."""
+    """Copies the pixels of one row from last to first."""
     if pixel == 3:
         for x in range(source.size // 3):
             a, b = np.uint64(3 * x), np.uint64(source.size - 3 - 3 * x)
@@ -45,7 +45,7 @@ def mirror_row(source, pixel, out):
 
 @kernel(fastmath=False)
 def mirror_rows(source, pixel, upside_down, sideways, out):
-    """Rows (H, W * pixel) from bottom to top, from right to left, or both."""
+    """Copies rows (H, W * pixel) from bottom to top, from right to left, or both."""
     height = source.shape[0]
     for i in range(height):
         row = source[height - 1 - i if upside_down else i]
@@ -57,7 +57,7 @@ def mirror_rows(source, pixel, upside_down, sideways, out):
 
 @kernel(fastmath=False)
 def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, height, width):
-    """A window of rows to normalised rows; mean and scale are given for every element of a row."""
+    """Normalises a window of rows; mean and scale have a number for every element of a row."""
     size = width * pixel
     turned = np.empty(size, source.dtype)
     for i in range(height):
@@ -71,7 +71,7 @@ def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, heig
 
 @kernel(fastmath=False)
 def mirror_rgb_rows(source, upside_down, order, out):
-    """The rows of pixels of three bytes from right to left, and where asked the last row first."""
+    """Copies rows of pixels of three bytes from right to left, and if requested, the last row first."""
     height, size = source.shape
     flat, target = source.reshape(source.size), out.reshape(out.size)
     for i in range(height):
@@ -79,12 +79,12 @@ def mirror_rgb_rows(source, upside_down, order, out):
         mirror_pixels(flat, begin, target, i * size, order, size // 3)
 
 
-# A group of pixels from the last to the first, of bytes of which the first belongs to the pixel before.
+# The order of the bytes of a group of mirrored pixels; the first byte belongs to the pixel before the group.
 MIRRORED = np.array([1 + 3 * pixel + k for pixel in range(at_once() - 1, -1, -1) for k in range(3)] + [0], np.int8)
 
 
 def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> np.ndarray:
-    """Rows (H, W * pixel) of any element type, mirrored."""
+    """Mirrors rows (H, W * pixel) of any element type."""
     if source.dtype == np.uint8 and pixel == 3 and sideways:
         mirror_rgb_rows(plain(source), upside_down, MIRRORED, out)
         return out
@@ -101,7 +101,7 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def tiled(values: bytes, width: int) -> np.ndarray:
-    """float32 numbers, given as their bytes, repeated along a row: mostly the same ones for every sample."""
+    """float32 numbers, given as their bytes, repeated along a row. They are cached: usually all samples have the same numbers."""
     return np.tile(np.frombuffer(values, np.float32), width)
 
 
@@ -117,11 +117,9 @@ def normalize_window(
     out: np.ndarray,
     out_channel_first: bool,
 ) -> np.ndarray:
-    """The window of `out`'s size at (top, left) of one image, mirrored and normalised; it lies inside the
-    image.
+    """Mirrors and normalises the window at (top, left) of an image; it has `out`'s size and is inside the image.
 
-    `mean` and `scale` are float32, one a channel; `out` may have more channels than the image: they are left
-    alone.
+    `mean` and `scale` are float32, one for each channel. If `out` has more channels than the image, these are not written.
     """
     if channel_first:
         channels, image_height, image_width = source.shape

@@ -1,7 +1,8 @@
-"""Numbers in compiled functions of the user with the types of NumPy, and an exception where one does not fit.
+"""Gives numbers in compiled functions of the user the types of NumPy; a number that does not fit raises an exception.
 
-``exact_functions.py`` puts calls of these into a function before its types are known; each has one implementation for each kind
-of arguments. A Python number is *weak* (the word of NumPy's promotion rules): the type of the other operand decides.
+``exact_functions.py`` puts calls of the functions of this file into a user's function before its types are known; each has one
+implementation for each kind of arguments. A Python number is *weak* (the word of NumPy's promotion rules): the type of the other
+operand decides.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ def as_weak(weak: Any, _other: Any) -> Any:
 
 
 def as_compared(weak: Any, _other: Any) -> Any:
-    """The same for comparisons, where an integer may be beyond the range of the other operand."""
+    """The same for comparisons, in which an integer may be beyond the range of the other operand."""
     return weak
 
 
@@ -44,7 +45,9 @@ def as_cast(array: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _rule(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers the implementations of a function for types. Numba compares signatures, so these have no annotations."""
+    """Registers the implementations of a function by types. Numba compares signatures, so the implementations have no
+    annotations.
+    """
 
     def register(typer: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(typer)
@@ -138,8 +141,8 @@ def _(target: Any, index: Any, value: Any) -> Any:
 
 
 def _inside(low: float, high: float, wide: bool) -> Any:
-    """True for a float that becomes an integer of this range when its fraction is cut off; False for NaN."""
-    if wide:  # high + 1 is the next float
+    """True if a float without its fraction is in the range of this integer type; False for NaN."""
+    if wide:  # float64 has high + 1, but not high
         return register_jitable(lambda value: value >= low and value < high)
     return register_jitable(lambda value: value > low - 1 and value < high + 1)
 

@@ -15,7 +15,7 @@ def grey(frame: np.ndarray) -> np.ndarray:
 def flows(
     clip: np.ndarray, quality: int, grid: int, hints: np.ndarray | None, temporal: bool, out: np.ndarray
 ) -> np.ndarray:
-    """The movement (x, y) in pixels from each frame to the next, the mean of squares of `grid` pixels."""
+    """The movement (x, y) in pixels from each frame to the next: the mean over each square with a side of `grid` pixels."""
     search = cv2.DISOpticalFlow_create(QUALITIES[quality])  # type: ignore[attr-defined]
     before, known = grey(clip[0]), None
     height, width = before.shape

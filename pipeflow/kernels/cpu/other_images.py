@@ -1,7 +1,7 @@
-"""All formats except plain JPEG, damaged files, and other colours than RGB.
+"""Decodes all formats except plain JPEG, damaged files, and other colours than RGB.
 
-TIFF, BMP and PNM are decoded here, except for compressions of TIFF that only Pillow supports; OpenCV and Pillow decode
-the rest. A second decoder is tried only if neither of the two makes up pixels that a damaged file does not have.
+TIFF, BMP and PNM are decoded here, except for compressions of TIFF that only Pillow supports; OpenCV and Pillow decode the rest.
+A second decoder is tried only for formats for which both decoders refuse damaged files, and do not invent missing pixels.
 """
 
 import io
@@ -28,7 +28,7 @@ _TO_YCBCR = np.array(
     np.float32,
 )
 _TO_GRAY = np.array([[0.299, 0.587, 0.114]], np.float32)
-_GRAY_WEIGHTS = np.array([4899, 9617, 1868], np.int32)  # of 16384
+_GRAY_WEIGHTS = np.array([4899, 9617, 1868], np.int32)  # the sum is 16384
 _COLOR = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_COLOR_RGB
 _GRAY = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_GRAYSCALE
 
@@ -62,7 +62,7 @@ _BY_LIBRARY: dict[str, Callable[[], Callable[[np.ndarray, Header], np.ndarray]]]
 
 
 def _recolored_stored(image: np.ndarray, data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    """An image as stored in the asked colours, its numbers of other depths than 8 and 16 bits in the whole range."""
+    """A stored image in the requested colours; numbers of other depths than 8 and 16 bits are scaled to the whole range."""
     if header.depth not in (0, header.bits):
         image = filled(np.minimum(image, (1 << header.depth) - 1), (1 << header.depth) - 1)
     if color == "ANY_DATA":
@@ -78,7 +78,7 @@ def _recolored_stored(image: np.ndarray, data: np.ndarray, header: Header, color
 
 
 def tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    """Strips and tiles of plain, LZW, deflate and PackBits data."""
+    """Decodes TIFF: strips and tiles of plain, LZW, deflate and PackBits data."""
     image = image_tiff.decode(data)
     if color == "ANY_DATA":
         return image
@@ -88,7 +88,7 @@ def tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
 
 
 def _of_inks(image: np.ndarray) -> np.ndarray:
-    """RGB of cyan, magenta, yellow and black."""
+    """Converts cyan, magenta, yellow and black to RGB."""
     if image.dtype.kind != "u":
         raise BadImage(
             f"a CMYK image of {image.dtype} is not converted to other colours; ANY_DATA returns it without conversion"
@@ -99,7 +99,9 @@ def _of_inks(image: np.ndarray) -> np.ndarray:
 
 
 def _of_own(rgb: np.ndarray, color: str) -> np.ndarray:
-    """RGB in another colour space; gray of 8 bits with the weights, and the rounding, that other decoders of such files have."""
+    """Converts RGB to another colour space. Gray of 8 bits has the weights and the rounding of other decoders of
+    these formats.
+    """
     if color != "GRAY" or rgb.dtype != _UINT8:
         return recolored(rgb, color)
     total = rgb.astype(np.int32) @ _GRAY_WEIGHTS
@@ -107,24 +109,24 @@ def _of_own(rgb: np.ndarray, color: str) -> np.ndarray:
 
 
 def bmp(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    """Palettes, run lengths and colours under masks."""
+    """Decodes BMP: palettes, run lengths and colours under masks."""
     image = image_bmp.decode(data)
-    if image.strides[2] < 0:  # blue, green, red: turned round by OpenCV, three times as fast as by NumPy
+    if image.strides[2] < 0:  # blue, green, red: OpenCV reverses them three times as fast as NumPy
         image = cv2.cvtColor(np.ascontiguousarray(image[..., ::-1]), cv2.COLOR_BGR2RGB)
     return image if color == "ANY_DATA" else _of_own(_as_rgb(image), color)
 
 
 def pnm(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    """Numbers up to any largest one, as bytes and as text."""
+    """Decodes PNM: numbers up to any largest one, as bytes or as text."""
     image = image_pnm.decode(data)
     return image if color == "ANY_DATA" else _of_own(_as_rgb(image), color)
 
 
 def opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    """The image in the stored orientation and the asked colours, by OpenCV."""
+    """The image in the stored orientation and the requested colours, by OpenCV."""
     if header.format == "PNG":
         data = image_png.still(data)
-    # With a colour conversion, OpenCV cuts 16 bits to the upper 8, and does not scale fewer bits than 8.
+    # If OpenCV converts colours, it cuts 16 bits to the upper 8, and does not scale fewer bits than 8.
     as_stored = color == "ANY_DATA" or header.bits != 8 or header.depth not in (0, 8)
     if as_stored:
         image = _opencv_as_stored(data, header)
@@ -159,7 +161,7 @@ def _opencv_as_stored(data: np.ndarray, header: Header) -> np.ndarray | None:
 
 def pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The same by Pillow."""
-    # Not by Image.open, which has limits of its own, and would take the file for one of another format.
+    # Not by Image.open, which has its own limits, and may open the file as another format.
     picture: Image.Image = _PLUGINS[header.format](io.BytesIO(data.tobytes()))
     turned = header.format == "TIFF"  # Pillow orients TIFF files, and only those
     if picture.size != (header.oriented_size[::-1] if turned else (header.width, header.height)):
@@ -173,7 +175,7 @@ def pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     image = np.array(picture)
     image = image if image.ndim == 3 else image[..., None]
     if turned and header.orientation != 1:
-        image = oriented(image, {6: 8, 8: 6}.get(header.orientation, header.orientation))  # the way back
+        image = oriented(image, {6: 8, 8: 6}.get(header.orientation, header.orientation))  # undoes Pillow's turn
     return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
 
 
@@ -186,7 +188,7 @@ _PLUGINS: dict[str, Callable[[io.BytesIO], Image.Image]] = {
 
 
 def recolored(rgb: np.ndarray, color: str) -> np.ndarray:
-    """RGB of any dtype in another colour space."""
+    """Converts RGB of any dtype to another colour space."""
     if color == "RGB" or rgb.shape[2] == 1:
         return rgb
     if color == "BGR":
@@ -203,7 +205,7 @@ def recolored(rgb: np.ndarray, color: str) -> np.ndarray:
 
 
 def pillow_tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    """Compressions that only libtiff knows; of whole bytes, and of one bit a pixel."""
+    """Decodes compressions of TIFF that only libtiff supports, with whole bytes or one bit for each pixel."""
     layout = image_tiff.read(data.data)
     if layout.bits not in (1, 8) or layout.planar or layout.cmyk:
         raise BadImage(f"a TIFF file of {layout.bits} bits with compression {layout.compression} is not decoded")
@@ -213,9 +215,9 @@ def pillow_tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
 _DECODERS: dict[str, tuple[Decoder, ...]] = {
     "BMP": (bmp,),
     "PNM": (pnm,),
-    "PNG": (opencv,),  # Pillow gives the part of the pixels that it finds
+    "PNG": (opencv,),  # Pillow would return only the pixels that it can read
     "GIF": (opencv,),
     "WebP": (opencv, pillow),
-    "JPEG 2000": (opencv,),  # Pillow moves the bits of other depths than 8 to the top
+    "JPEG 2000": (opencv,),  # Pillow shifts the bits of other depths than 8 to the top
     "JPEG": (opencv, pillow),
 }

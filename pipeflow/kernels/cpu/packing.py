@@ -1,4 +1,4 @@
-"""Documents packed into rows of one length: each goes to the row with the least room that is enough, the longest first."""
+"""Packs documents into rows of one length. The longest comes first; each goes to the row with the least room that is enough."""
 
 import numpy as np
 
@@ -19,7 +19,9 @@ def lowest(word):
 
 @kernel
 def first_from(words, summary, start):
-    """The first number from `start` on whose bit is set, -1 if there is none; `summary` has a bit for every word."""
+    """The first number from `start` on whose bit is set, -1 if there is none; `summary` has a bit for every word
+    that is not 0.
+    """
     at = start >> 6
     word = words[at] >> np.uint64(start & 63)
     if word:
@@ -41,10 +43,10 @@ def first_from(words, summary, start):
 
 @kernel
 def best_fit(lengths, capacity):
-    """(documents row after row, the start of each row among them); no length is above `capacity`, and documents of
+    """Returns (documents row after row, the start of each row among them). No length is above `capacity`, and documents of
     length 0 are left out.
     """
-    starts = np.zeros(capacity + 2, np.int64)  # from the longest
+    starts = np.zeros(capacity + 2, np.int64)  # the start of each length, from the longest on
     for length in lengths:
         starts[capacity - length + 1] += 1
     for length in range(capacity + 1):
@@ -57,7 +59,7 @@ def best_fit(lengths, capacity):
             order[starts[capacity - length]] = document
             starts[capacity - length] += 1
     rows = np.empty(count, np.int32)
-    head = np.full(capacity + 1, -1, np.int32)  # of the rows with this much room
+    head = np.full(capacity + 1, -1, np.int32)  # the first of the rows with this much room
     following = np.empty(count, np.int32)
     words = np.zeros((capacity >> 6) + 1, np.uint64)
     summary = np.zeros((words.size >> 6) + 1, np.uint64)
@@ -103,7 +105,7 @@ def best_fit(lengths, capacity):
 
 @kernel
 def in_order(lengths, capacity):
-    """The same for rows that are filled in the order of the documents: a row ends where the next one has no room."""
+    """The same for rows that are filled in the order of the documents: a row ends if the next document has no room."""
     members = np.empty(lengths.size, np.int32)
     offsets = np.empty(lengths.size + 1, np.int64)
     used = count = room = 0
@@ -123,7 +125,9 @@ def in_order(lengths, capacity):
 
 @kernel
 def cut(lengths, rows, tokens):
-    """Where batches end: as many as fit, at most `rows` of them, `tokens` where all are padded to the longest."""
+    """The ends of batches. A batch has as many items as fit: at most `rows`, and at most `tokens` tokens if all are padded to
+    the longest.
+    """
     ends = np.empty(lengths.size, np.int64)
     used = count = longest = 0
     for place in range(lengths.size):

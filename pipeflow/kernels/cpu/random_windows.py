@@ -1,4 +1,4 @@
-"""The window of a crop and of a random one, for compiled programs: the steps and roundings of `operators.windows`."""
+"""The window of a crop and a random window, for compiled programs, with the steps and roundings of `operators.windows`."""
 
 import math
 
@@ -58,7 +58,7 @@ NO_WINDOW = 0, 0, 0, 0
 
 @kernel(fastmath=False)
 def place_of(extent, size, position, rounds):
-    """Where a window begins in an extent."""
+    """The place in an extent where a window begins."""
     exact = position * (extent - size)
     if not rounds:
         return np.int64(exact)
@@ -67,7 +67,7 @@ def place_of(extent, size, position, rounds):
 
 @kernel(fastmath=False)
 def crop_window(height, width, rows, columns, y, x, rounds):
-    """(top, left, height, width) of a crop; 0 rows or columns are all of them. A height of 0 if it leaves the image."""
+    """(top, left, height, width) of a crop; 0 rows or columns mean all of them. The height is 0 if the crop leaves the image."""
     rows, columns = (rows if rows > 0 else height), (columns if columns > 0 else width)
     top, left = place_of(height, rows, y, rounds), place_of(width, columns, x, rounds)
     if not (0 <= y <= 1 and 0 <= x <= 1) or rows > height or columns > width:

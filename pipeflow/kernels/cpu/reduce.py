@@ -1,14 +1,14 @@
 """Reductions of (outer, reduced, inner) arrays: results of shape (outer, inner).
 
-Floats are summed in float64; integers exactly, in 64 bits. Squares of integers of 32 bits and more may not fit into these: they
-are summed in float64.
+Floats are summed in float64; integers exactly, in 64 bits. Squares of integers of 32 bits and more may not fit into 64 bits, so
+they are summed in float64.
 """
 
 import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel, plain
 
-LANES = 8  # partial sums, so that one addition need not wait for the last
+LANES = 8  # partial sums, so that an addition need not wait for the one before
 
 
 @kernel
@@ -56,7 +56,7 @@ def add_distances(data, mean, out):
 
 @kernel
 def pick_extremes(data, largest, out):
-    """NaN among the values is the result, as in NumPy."""
+    """The smallest or the largest values; NaN if there is one, as in NumPy."""
     outer, reduced, inner = data.shape
     for o in range(outer):
         target = out[o]
@@ -74,8 +74,9 @@ def pick_extremes(data, largest, out):
 
 
 def folded(data: np.ndarray) -> np.ndarray:
-    """The reduced axis in two, so that a narrow inner axis becomes wide enough for vectors; the fold must divide
-    evenly."""
+    """Splits the reduced axis in two, so that a narrow inner axis becomes wide enough for vectors; `fold` must divide its
+    extent.
+    """
     outer, reduced, inner = data.shape
     for fold in (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2):
         if inner < 16 and reduced % fold == 0 and reduced >= 4 * fold:

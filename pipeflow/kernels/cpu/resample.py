@@ -1,9 +1,8 @@
-"""Separable resampling: resize, and operators that use it.
+"""Separable resampling, for resize and related operators.
 
-The centre of a pixel is at its index plus one half. Each output pixel is a weighted sum of input pixels along
-every axis (`taps`, computed in float64); the rows of the sum are blended first (`blend`), then the columns,
-in float32; rounding happens once, at the end. Pixels outside the image are its border pixels; pixels outside
-a region of interest are the image's own.
+The centre of a pixel is at its index plus one half. Each output pixel is a weighted sum of input pixels along every axis
+(`taps`, computed in float64); rows are blended first (`blend`), then columns, in float32; the result is rounded once, at the
+end. Pixels outside the image are its border pixels; pixels outside a region of interest are those of the image.
 """
 
 import math
@@ -17,9 +16,9 @@ from pipeflow.kernels.cpu.simd.instructions import LANES as BAND
 from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
 from pipeflow.kernels.cpu.simd.sums import band_taps, pixel_taps, weighted_rows
 
-EDGE = 1e-6  # the Gaussian is not 0 where it is cut off: a pixel exactly there contributes, in spite of rounding
+EDGE = 1e-6  # the Gaussian is not 0 where it is cut off: a pixel exactly there must contribute, also after rounding
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
-LANES = 4  # channels side by side in one register
+LANES = 4  # channels in one register
 taps_of_2, taps_of_3, taps_of_4, taps_of_5, taps_of_6 = (pixel_taps(ROWS, LANES, n) for n in range(2, 7))
 taps_of_many = pixel_taps(ROWS, LANES)
 
@@ -46,13 +45,13 @@ def filter_weight(kind, x):
 def taps(size, low, high, full, first, count, kind, antialias):
     """First input pixel and weights of outputs `first` to `first + count` of a grid of `full`.
 
-    The grid covers [low, high) of an axis of `size` pixels; high below low mirrors. Weights of pixels beyond
-    the border are added to the border pixel's. Every output has the same number of taps, so that the loops
-    over them are predictable.
+    The grid covers [low, high) of an axis of `size` pixels; if high is below low, it is mirrored. Weights of pixels beyond the
+    border are added to the border pixel's. Every output has the same number of taps, so that the processor can predict the
+    loops.
     """
     scale = (high - low) / full
     if kind == NEAREST:
-        # DALI adds up the steps in float32. Where a place falls between two pixels, the sum's rounding decides.
+        # DALI adds up the steps in float32. If a place is at the edge of two pixels, the rounding of the sum decides.
         step, place = np.float32(scale), np.float32(low + (first + 0.5) * scale)
         nearest = np.empty(count, np.int64)
         for i in range(count):
@@ -89,7 +88,7 @@ def taps(size, low, high, full, first, count, kind, antialias):
 
 @kernel(fastmath=False)
 def bands(starts, weights):
-    """The weights of `BAND` neighbouring outputs as one dense block a band: first input, taps, weights."""
+    """The weights of bands of `BAND` neighbouring outputs, each as one dense block: first input, number of taps, weights."""
     number = (starts.size + BAND - 1) // BAND
     begin = np.empty(number, np.int64)
     taps = np.empty(number, np.int64)
@@ -112,7 +111,7 @@ def bands(starts, weights):
 
 @kernel(fastmath=False)
 def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
-    """Output rows first to last (at most `ROWS`) into `wide`, still float32 and interleaved.
+    """Computes the output rows first to last (at most `ROWS`) in `wide`, as float32 and interleaved.
 
     Only elements low to high of the source's rows are read.
     """
@@ -140,7 +139,7 @@ def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
             r * tall_stride + low,
             high - low,
         )
-    # Four lanes overhang a pixel of fewer channels; the next pixel, written after, repairs that.
+    # Four lanes are more than the channels of some pixels: the next pixel, which is written later, overwrites the others.
     if count == 2 and pixel <= LANES:
         for o in range(columns):
             taps_of_2(t, x_starts[o] * pixel, tall_stride, pixel, widths, o * count, count, w, o * pixel, wide_stride)
@@ -165,7 +164,7 @@ def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
 
 @kernel(fastmath=False)
 def extent(starts, weights):
-    """First and last + 1 input pixel that any output reads."""
+    """The start and the end of the input pixels that the outputs read."""
     low, high = starts[0], starts[0]
     for i in range(starts.size):
         low = min(low, starts[i])
@@ -175,9 +174,9 @@ def extent(starts, weights):
 
 @kernel(fastmath=False)
 def resample(source, pixel, y, x, out):
-    """Image of rows (H, W * pixel) to rows (h, w * pixel) with the taps of both axes."""
+    """Resamples an image of rows (H, W * pixel) to rows (h, w * pixel) with the taps of both axes."""
     low, high = extent(x[0], x[1])
-    # Four lanes overhang the last pixel: the zeros there meet no weight of the pixels that are kept.
+    # Four lanes go beyond the last pixel; the zeros there do not change the pixels that are kept.
     tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
     wide = np.empty((ROWS, out.shape[1] + BAND), np.float32)
     for first in range(0, out.shape[0], ROWS):
@@ -191,7 +190,7 @@ def resample(source, pixel, y, x, out):
 
 @kernel(fastmath=False)
 def resample_plane(source, y, x, out):
-    """One channel (H, W) to (h, w) with the taps of both axes."""
+    """Resamples one channel (H, W) to (h, w) with the taps of both axes."""
     low, high = extent(x[0], x[1])
     begin, taps, dense = bands(x[0], x[1])
     block = dense.shape[1] * BAND
@@ -211,7 +210,7 @@ def resample_plane(source, y, x, out):
 
 @kernel(fastmath=False)
 def resample_slices(source, z, out):
-    """The outermost axis alone: slices (D, elements) to slices (d, elements), float32."""
+    """Resamples only the outermost axis: slices (D, elements) to slices (d, elements), float32."""
     starts, weights = z
     flat, target, heights = source.reshape(source.size), out.reshape(out.size), weights.reshape(weights.size)
     size, count = source.shape[1], weights.shape[1]
@@ -221,7 +220,7 @@ def resample_slices(source, z, out):
 
 @kernel(fastmath=False)
 def pick_rgb_bytes(source, width, rows, columns, out):
-    """Nearest neighbour for three bytes a pixel: four are copied, except where that would leave the memory."""
+    """Nearest neighbour for pixels of three bytes: four bytes are copied, except if that would leave the memory."""
     last = columns.size - 1
     flat, target = source.reshape(source.size), out.reshape(out.size)
     for i in range(rows.size):
@@ -277,7 +276,7 @@ def axis_taps(
 
 
 def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> None:
-    """One image (H, W, C) to (h, w, C) in any element types."""
+    """Resamples an image (H, W, C) to (h, w, C) in any element types."""
     pixel = source.shape[2]
     if source.dtype == out.dtype and y[1].shape[1] == 1 and x[1].shape[1] == 1:
         raw = RAW[source.dtype.itemsize]
@@ -304,8 +303,9 @@ TUNED = {
 
 
 def resample_any(source: np.ndarray, first_axis: int, tables: list[Taps], out: np.ndarray) -> np.ndarray:
-    """Resamples two or three neighbouring axes from `first_axis` on; those before are counted through,
-    those after are channels."""
+    """Resamples two or three neighbouring axes from `first_axis` on, for every index of the axes before them; the axes after
+    them are channels.
+    """
     spatial = len(tables)
     outer = math.prod(source.shape[:first_axis])
     pixel = math.prod(source.shape[first_axis + spatial :])

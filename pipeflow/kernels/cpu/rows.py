@@ -1,4 +1,4 @@
-"""Normalising the rows of an array by their own mean and deviation, without the GIL."""
+"""Normalises the rows of an array by their own mean and deviation, without the GIL."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from pipeflow.kernels.cpu.jit import kernel
 
 
-# The sums may be taken in any order: in float64 that changes nothing that float32 results show.
+# The sums may be computed in any order: in float64 the differences do not show in float32 results.
 @kernel(fastmath={"reassoc"})
 def _sum(row, mean, squared):
     total = 0.0
@@ -34,5 +34,5 @@ def normalize_rows(data, out, ddof, epsilon, scale, shift):
 def normalize(
     data: NDArray[np.float32], out: NDArray[np.float32], *, ddof: int, epsilon: float, scale: float, shift: float
 ) -> None:
-    """scale * (x - mean) / deviation + shift for each row of (rows, values); shift where the deviation is 0."""
+    """Computes scale * (x - mean) / deviation + shift for each row of (rows, values); shift if the deviation is 0."""
     normalize_rows(data, out, ddof, float(epsilon), float(scale), float(shift))

@@ -7,7 +7,7 @@ from .jit import kernel, plain
 
 @kernel
 def root_of(parents, place):
-    """The first element of a component; the path to it is halved."""
+    """The first element of a component; the search also shortens the path to it."""
     while parents[place] != place:
         parents[place] = parents[parents[place]]
         place = parents[place]
@@ -26,7 +26,7 @@ def join(parents, one, other):
 
 @kernel
 def count_runs(values, background, any_class):
-    """How many runs of neighbours that belong together the rows have: there are far fewer than elements."""
+    """The number of runs (neighbours along a row that belong together): there are far fewer runs than elements."""
     count = 0
     for row in range(values.shape[0]):
         line = values[row]
@@ -40,7 +40,9 @@ def count_runs(values, background, any_class):
 
 @kernel
 def find_runs(values, background, any_class, first, begins, ends, classes):
-    """Begin, end and class of every run; `first` has the number of the first run of each row, and of all in the end."""
+    """Finds begin, end and class of every run; `first` gets the number of the first run of each row, and at its end the number
+    of runs.
+    """
     number = 0
     for row in range(values.shape[0]):
         first[row] = number
@@ -80,7 +82,7 @@ def join_runs(first, begins, ends, classes, any_class, steps, extents, parents):
 
 @kernel
 def boxes_of(first, begins, ends, parents, numbers, steps, extents, low, high):
-    """The first and last + 1 place of every component along each axis."""
+    """The start and the end of every component along each axis."""
     last = steps.size
     for row in range(first.size - 1):
         for run in range(first[row], first[row + 1]):
@@ -94,9 +96,7 @@ def boxes_of(first, begins, ends, parents, numbers, steps, extents, low, high):
 
 
 def components(mask: np.ndarray, background: int, any_class: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Class, first and last + 1 index of every connected component; with `any_class` all values except the background
-    are one class.
-    """
+    """Class, start and end of every connected component; with `any_class` all values except the background are one class."""
     flat = plain(mask.view(np.uint8) if mask.dtype == np.bool_ else mask)
     values = flat.reshape(-1, mask.shape[-1])
     outer = mask.shape[:-1]

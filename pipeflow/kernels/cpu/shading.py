@@ -6,13 +6,13 @@ from pipeflow.kernels.cpu.casting import convert
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.noise import GOLDEN, mixed
 
-ROW = np.uint64(20)  # bits of a position along a row, in the number from which a value is drawn
+ROW = np.uint64(20)  # bits for the position along a row, in the number that a value is drawn from
 LEVEL = np.uint64(40)
 
 
 @kernel
 def shade_rows(source, pattern, slope, offset, out):
-    """value + pattern * (slope * value + offset); all channels of a pixel have its number of the pattern."""
+    """Computes value + pattern * (slope * value + offset); all channels of a pixel have the same number of the pattern."""
     rows, width = pattern.shape
     size = source.shape[1]
     channels = size // width
@@ -34,7 +34,7 @@ def shade_rows(source, pattern, slope, offset, out):
 
 
 def shade(source: np.ndarray, pattern: np.ndarray, slope: float, offset: float, out: np.ndarray) -> np.ndarray:
-    """An image (H, W, C) and a pattern (H, W) in float32."""
+    """Shades an image (H, W, C) by a pattern (H, W) in float32."""
     shape = (source.shape[0], -1)
     shade_rows(plain(source).reshape(shape), pattern, np.float32(slope), np.float32(offset), out.reshape(shape))
     return out
@@ -42,7 +42,7 @@ def shade(source: np.ndarray, pattern: np.ndarray, slope: float, offset: float, 
 
 @kernel
 def draw_row(key, level, row, numbers):
-    """Numbers from -1/2 to 1/2 for a row of a lattice, four of 16 bits from each word."""
+    """Draws numbers from -1/2 to 1/2 for a row of a lattice, four of 16 bits from each word."""
     step, half = np.float32(2.0**-16), np.float32(0.5) - np.float32(2.0**-17)
     begin = (np.uint64(level) << LEVEL) | (np.uint64(row) << ROW)
     for group in range((numbers.size + 3) // 4):
@@ -54,7 +54,9 @@ def draw_row(key, level, row, numbers):
 
 @kernel
 def plasma_lattices(key, levels, roughness, height, width):
-    """The sum of random lattices, each twice as fine as the last and `roughness` times as strong, linear between nodes."""
+    """The sum of random lattices that are linear between nodes; each is twice as fine as the one before, and `roughness` times
+    as strong.
+    """
     field = np.empty((2, 2), np.float32)
     for row in range(2):
         draw_row(key, 0, row, field[row])
@@ -82,7 +84,7 @@ def plasma_lattices(key, levels, roughness, height, width):
 
 @kernel
 def spread_rows(field, out):
-    """The upper left part of a field, stretched so that its least number is 0 and its largest 1."""
+    """The upper left part of a field, scaled so that its smallest number is 0 and its largest 1."""
     height, width = out.shape
     low, high = field[0, 0], field[0, 0]
     for y in range(height):

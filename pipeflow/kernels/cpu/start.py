@@ -1,10 +1,10 @@
-"""The start of a process: everyday image kernels have a form in NumPy, which works until the compiled form is ready.
+"""The start of a process: the usual image kernels have a form in NumPy, which is used until the compiled form is ready.
 
-The rule. A pipeline begins with the NumPy forms if its kernels are not in memory; loading them takes a third of a second, and
-compiling them several. After the second batch, the compiled kernels are loaded by a thread; if no process of this user
-has compiled them before, another process does that first. Each kernel is then run next to its NumPy form, on noise, in this
-process. If both results are equal, bit by bit, the kernel is used from then on, in the middle of a batch. If not, NumPy is
-kept for it. So the change has no effect on any result.
+The rule: a pipeline begins with the NumPy forms if its kernels are not in memory. To load them takes a third of a second, to
+compile them several seconds. After the second batch a thread loads the compiled kernels; if no process of this user has compiled
+them before, another process compiles them first. Then both forms of each kernel run on noise in this process. If both results
+are equal, bit by bit, the kernel is used from then on, also in the middle of a batch. If not, the NumPy form stays in use. So
+the change has no effect on any result.
 """
 
 import logging
@@ -25,26 +25,26 @@ Key = tuple[Any, ...]
 
 
 class State:
-    """Which kernels of this process may be used."""
+    """The kernels of this process that may be used."""
 
     def __init__(self) -> None:
         self.starting = False  # NumPy works until the kernels are loaded
-        self.choosing = False  # a call has to look which form it uses
+        self.choosing = False  # True if a call must check which form it uses
         self.ready: set[Key] = set()
         self.refused: set[Key] = set()
         self._trial = threading.local()
 
     def begin(self) -> None:
-        """From now on NumPy works, except for the kernels that are ready."""
+        """From now on the NumPy forms are used, except for the kernels that are ready."""
         self.starting = self.choosing = True
 
     def end(self) -> None:
-        """From now on the compiled kernels work, except for those that were refused."""
+        """From now on the compiled kernels are used, except for those that were refused."""
         self.starting, self.choosing = False, bool(self.refused)
 
     @contextmanager
     def trials(self) -> Iterator[None]:
-        """The calls of this thread inside it run both forms and compare them."""
+        """A context in which the calls of this thread run both forms and compare them."""
         self._trial.on = self.choosing = True
         try:
             yield
@@ -62,7 +62,7 @@ state = State()
 
 
 def _forget() -> None:
-    """In a forked child there is no thread that loads: it loads each kernel with its first call."""
+    """A forked child has no thread that loads kernels: it loads each kernel with its first call."""
     state.end()
 
 
@@ -71,7 +71,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def switched(module: str, out: int | None = None) -> Callable[[Callable], Callable]:
-    """Makes, out of the NumPy form of a function, one that calls the function of this name in a module of kernels if it can.
+    """Decorates the NumPy form of a function: the result calls the function with this name in a module of kernels, if it is
+    ready.
 
     The NumPy form returns None for arguments that it does not support. `out` is the place of the argument with the memory
     of the result; without it, the results are returned arrays.

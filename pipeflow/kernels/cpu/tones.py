@@ -1,4 +1,4 @@
-"""Values of bytes replaced by others: inverted, cut to a few bits, stretched, by lines that differ from channel to channel."""
+"""Replaces values of bytes: inverts them, keeps a few bits, or applies a factor and an offset for each channel."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def raise_bytes(source, limit, shift, out):
 
 @kernel
 def extremes(source, channels, low, high):
-    """The least and the largest value of each channel of interleaved bytes."""
+    """The smallest and the largest value of each channel of interleaved bytes."""
     width = channels * LANES
     least, most = np.full(width, np.uint8(255)), np.zeros(width, np.uint8)
     whole = source.size // width * width
@@ -51,7 +51,7 @@ def totals(source, channels, sums):
     """The sum of each channel of interleaved bytes."""
     width = channels * LANES
     part = np.zeros(width, np.uint32)
-    block = width << 16  # as many as a sum of 32 bits holds
+    block = width << 16  # as many bytes as a sum of 32 bits can hold
     for start in range(0, source.size, block):
         end = min(start + block, source.size)
         whole = start + (end - start) // width * width
@@ -68,7 +68,7 @@ def totals(source, channels, sums):
 
 @kernel(fastmath=False)
 def stretch_lines(source, center, factor, offset, out):
-    """(value - center) * factor + offset, each step rounded to float32, by numbers that repeat along the values."""
+    """Computes (value - center) * factor + offset, each step rounded to float32; the numbers repeat along the values."""
     width = center.size
     for begin in range(0, source.size, width):
         part, target = source[begin : begin + width], out[begin : begin + width]
@@ -79,7 +79,7 @@ def stretch_lines(source, center, factor, offset, out):
 
 @kernel
 def shift_bytes(source, shifts, out):
-    """Numbers that repeat along the values are added to bytes, as far as these reach."""
+    """Adds numbers, which repeat along the values, to bytes; results are limited to 0 to 255."""
     width = shifts.size
     for begin in range(0, source.size, width):
         part, target = source[begin : begin + width], out[begin : begin + width]
@@ -89,7 +89,7 @@ def shift_bytes(source, shifts, out):
 
 
 def shifted(source: np.ndarray, shifts: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """A whole number from -255 to 255 for each channel, or one for all, added to bytes."""
+    """Adds a whole number from -255 to 255 for each channel, or one for all, to bytes."""
     shift_bytes(plain(source).reshape(-1), np.resize(shifts.astype(np.int16), len(shifts) * LANES), out.reshape(-1))
     return out
 
@@ -97,7 +97,7 @@ def shifted(source: np.ndarray, shifts: np.ndarray, out: np.ndarray) -> np.ndarr
 def stretch(
     source: np.ndarray, center: np.ndarray, factor: np.ndarray, offset: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """A line for each channel, or one for all, over bytes whose last axis is that of the channels."""
+    """Applies a factor and an offset for each channel, or one for all, to bytes; the last axis is the channels."""
     rows = [np.resize(line.astype(np.float32), len(line) * LANES) for line in (center, factor, offset)]
     stretch_lines(plain(source).reshape(-1), *rows, out.reshape(-1))
     return out
@@ -114,7 +114,7 @@ def solarize(source: np.ndarray, limit: float, out: np.ndarray) -> np.ndarray:
 
 
 def raised(source: np.ndarray, limit: float, shift: int, out: np.ndarray) -> np.ndarray:
-    """Adds to the values below a limit."""
+    """Adds a number to the values below a limit."""
     first = np.int32(np.ceil(min(max(limit, 0), 256)))
     added = np.int32(min(max(shift, -255), 255))
     return by_table(lambda values, result: raise_bytes(values, first, added, result), source, out)
@@ -134,7 +134,9 @@ GREY = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def contrast_about_mean(source: np.ndarray, factor: float, out: np.ndarray) -> np.ndarray:
-    """Distances from the mean grey of an image multiplied; three channels are weighted, any other number counts alike."""
+    """Multiplies the distances from the mean grey of an image. Grey weighs three channels as in luma, any other
+    number equally.
+    """
     channels = source.shape[-1]
     sums = np.zeros(channels, np.int64)
     totals(plain(source).reshape(-1), channels, sums)

@@ -1,10 +1,10 @@
 """``jit="auto"``: functions of the user that are compiled in the background, compared, and used only if they agree.
 
-For every kind of inputs there is one *trial*. Until the compiled version is there, the plain function runs. Then both run
-for CHECKED samples, and the plain results are used. Only then does the compiled version run alone, with a comparison at
-every EVERYth sample, or so much more seldom that the plain function takes at most COMPARING of the time. A difference, or an
-exception that the plain function does not raise, ends the trial for good; the sample gets the plain result. Trials that have
-failed are remembered on disk by the code of the function, next to its compiled versions.
+For every kind of inputs there is one *trial*. Until the compiled version is ready, the plain function runs. Then both run for
+CHECKED samples, and the plain results are used. After that the compiled version runs alone. It is compared at every EVERYth
+sample, or less often, so that the plain function takes at most the share COMPARING of the time. A difference, or an exception
+that the plain function does not raise, ends the trial; the sample gets the plain result, and the plain function runs from then
+on. Failed trials are recorded on disk by the code of the function, next to its compiled versions.
 """
 
 import atexit
@@ -38,23 +38,23 @@ log = logging.getLogger("pipeflow")
 CHECKED = 64
 EVERY = 1000
 COMPARING = 0.02
-MOST_KINDS = 8  # of inputs; functions that get more of them run as they are
-LONGEST_CODE = 4000  # bytes; the compiler's time grows with the code
+MOST_KINDS = 8  # the most kinds of inputs; a function that gets more is not compiled
+LONGEST_CODE = 4000  # bytes of code; the time of the compiler grows with it
 LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at every call
 
 
 @dataclass(frozen=True)
 class Report:
-    """How the trial of a function goes: ``state`` is "compiling", "comparing", "compiled" or "plain"."""
+    """The state of the trial of a function: "compiling", "comparing", "compiled" or "plain"."""
 
     state: str
-    reason: str = ""  # why the plain function runs
-    inputs: tuple[np.ndarray, ...] = ()  # of the sample that showed a difference
+    reason: str = ""  # the reason why the plain function runs
+    inputs: tuple[np.ndarray, ...] = ()  # inputs of the sample that showed a difference
     sample: str = ""  # its number, batch and source
 
 
 class _Trial:
-    """A compiled version of a function for one kind of inputs, and how often it has agreed."""
+    """A compiled version of a function for one kind of inputs, and the number of equal results."""
 
     def __init__(self) -> None:
         self.call: Callable[..., Any] | None = None
@@ -115,8 +115,8 @@ class Tried:
             generator.bit_generator.state = before
         kept = [array.copy() for array in arrays] if error is not None else arrays
         middle = timing.processor()
-        plain = self.func(*arrays, **named)  # its own error is the right one
-        if not trial.trusted and trial.agreed:  # the first call is slower
+        plain = self.func(*arrays, **named)  # an error of the plain function is the right one
+        if not trial.trusted and trial.agreed:  # the first call is not counted, because it is slower
             trial.spent += middle - begun
             trial.plain_spent += timing.processor() - middle
         if error is not None:
@@ -143,9 +143,9 @@ class Tried:
         return plain if self.exact else _as_plain(result, trial.form)
 
     def _decide(self, trial: _Trial) -> None:
-        """After the comparisons: the compiled version takes over, unless it is slower, as it may be than NumPy's own loops.
+        """Decides after the comparisons: the compiled version is used, unless it is slower (NumPy's own loops may be faster).
 
-        With a tolerance it always does: a decision by the clock would change results.
+        With a tolerance it is always used: a decision by the clock would change results.
         """
         if self.exact and trial.spent > trial.plain_spent:
             trial.call = None
@@ -157,7 +157,7 @@ class Tried:
         trial.report = Report("compiled")
 
     def _is_same(self) -> bool:
-        """True if all values from outside are those that the compiled code has."""
+        """True if all values from outside the function are still those in the compiled code."""
         for use in self._uses:
             if not use.is_same():
                 return False
@@ -217,7 +217,7 @@ class Tried:
         return sha256(text.encode()).hexdigest()[:24]
 
     def _end(self, trial: _Trial, reason: str, arrays: Sequence[np.ndarray]) -> None:
-        """Goes back to the plain function for good."""
+        """Uses only the plain function from now on."""
         trial.call = None
         sample = at_work.text()
         trial.report = Report("plain", reason, tuple(np.array(array) for array in arrays), sample)
@@ -280,7 +280,7 @@ def _as_plain(result: Any, form: Any) -> Any:
 
 
 def _difference(result: Any, plain: Any, tolerance: float | None) -> str:
-    """What differs between two results; "" if nothing does."""
+    """The difference between two results as text; "" if there is none."""
     if type(result) is not type(plain):
         return f"a {type(result).__name__} instead of a {type(plain).__name__}"
     if isinstance(plain, (tuple, list)):
@@ -304,7 +304,7 @@ def _difference(result: Any, plain: Any, tolerance: float | None) -> str:
     return f"{one.flat[first]!r} instead of {two.flat[first]!r}{f' at {place}' if place else ''}"
 
 
-# The memory of failed trials.
+# The record of failed trials.
 
 
 def _file(name: str) -> Path | None:
@@ -334,15 +334,15 @@ def _remember(name: str, reason: str) -> None:
         os.replace(temporary, path)
 
 
-# The thread that compiles: one trial at a time. A program that ends waits for the trial that has begun.
+# A thread compiles one trial at a time. A program that ends waits for the trial that has begun.
 
 _turn = threading.Lock()
-_threads: list[threading.Thread] = []  # of this process
+_threads: list[threading.Thread] = []  # the threads of this process that compile
 _ending = threading.Event()
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Does a piece of work in another thread."""
+    """Runs a function in another thread."""
 
     def do() -> None:
         with _turn:
@@ -367,7 +367,7 @@ def _at_exit() -> None:
 
 
 def _in_child() -> None:
-    """After a fork no thread compiles, and the lock may be held by one of the parent."""
+    """Called in a forked child: there no thread compiles, and a thread of the parent may have held the lock."""
     global _turn
     _turn = threading.Lock()
     _threads.clear()

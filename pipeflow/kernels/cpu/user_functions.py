@@ -1,4 +1,6 @@
-"""Compiles functions of the user with Numba: without the GIL, kept on disk where their module can be imported again."""
+"""Compiles functions of the user with Numba: they run without the GIL, and are kept on disk if their module can be imported
+again.
+"""
 
 import hashlib
 import linecache
@@ -19,7 +21,7 @@ from pipeflow.kernels.cpu.kernel_files import cache_class, keep
 from pipeflow.kernels.kept_code import folder_for
 
 FOLDER = "functions"
-# Modules whose functions change with their version only.
+# Modules whose functions change only with their version.
 _LIBRARIES = {*sys.stdlib_module_names, "numpy", "numba", "scipy", "pipeflow"}
 
 
@@ -40,15 +42,15 @@ def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatche
 
 
 def kept_on_disk(compiled: Dispatcher, function: Callable[..., Any], stamp: str) -> None:
-    """Keeps what a dispatcher compiles in files with this stamp, if the function can be found again."""
-    # What is kept names the function's module: code of a module that cannot be imported again could not be loaded.
+    """Keeps the code that a dispatcher compiles in files with this stamp, if the function can be imported again."""
+    # Kept code names the module of the function: if the module cannot be imported again, the code could not be loaded.
     again = getattr(function, "__module__", None) in sys.modules and os.path.isfile(function.__code__.co_filename)
     if again and folder_for(FOLDER) is not None:
         keep(compiled, cache_class(lambda: stamp, lambda: FOLDER))
 
 
 def digest(function: Callable[..., Any]) -> str:
-    """Changes with the code of a function and of the functions and constants that it uses, in other modules too."""
+    """A digest of the code of a function, and of the functions and constants that it uses, also in other modules."""
     sha, seen = hashlib.sha256(f"{numba.__version__} {sys.version}".encode()), set[int]()
 
     def add_code(code: CodeType, variables: Mapping[str, Any]) -> None:
@@ -75,7 +77,7 @@ def digest(function: Callable[..., Any]) -> str:
                 for cell in value.__closure__ or ():
                     add(cell.cell_contents, names)
             elif isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in _LIBRARIES:
-                for name in names:  # helpers.scale in the code: both names are there
+                for name in names:  # for helpers.scale the code has both names
                     if hasattr(value, name):
                         add(getattr(value, name), names)
 
@@ -84,7 +86,7 @@ def digest(function: Callable[..., Any]) -> str:
 
 
 class Jitted:
-    """A function that is compiled for the types of its arguments: plain Python that runs without the interpreter.
+    """A function of plain Python that is compiled for the types of its arguments.
 
     Numba compiles again for every memory order, so arrays are C-contiguous. A read-only array has another type: a
     function that writes to it does not compile.

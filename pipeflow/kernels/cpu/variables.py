@@ -1,4 +1,4 @@
-"""What the variables of a function are, read from the code that Numba makes of it."""
+"""The values and kinds of the variables of a function, read from the code that Numba makes of it."""
 
 from types import ModuleType
 from typing import Any
@@ -7,7 +7,7 @@ from numba.core import ir
 
 
 class Names:
-    """What the variables of a function are: the values they hold, and whether they hold Python numbers."""
+    """The variables of a function: the values that they hold, and if they hold Python numbers."""
 
     def __init__(self, blocks: dict[int, Any]) -> None:
         self.definitions: dict[str, Any] = {}
@@ -22,7 +22,7 @@ class Names:
             changed, self.weak = len(kept) < len(self.weak), kept
 
     def is_weak(self, variable: Any) -> bool:
-        """True for a Python number, or a tuple of such."""
+        """True for a Python number, or a tuple of Python numbers."""
         return variable.name in self.weak
 
     def _stays_weak(self, value: Any) -> bool:
@@ -63,7 +63,7 @@ class Names:
         return False
 
     def _draws_number(self, call: Any) -> bool:
-        """True for ``rng.random()`` and the like without a size, which give Python's floats."""
+        """True for ``rng.random()`` and similar calls without a size, which return Python's floats."""
         function = self.definitions.get(call.func.name)
         if not isinstance(function, ir.Expr) or function.op != "getattr" or call.kws:
             return False
@@ -74,7 +74,7 @@ class Names:
         return drawn and isinstance(generator, ir.Arg) and generator.name == "rng"
 
     def value_of(self, variable: Any) -> Any:
-        """The value that a variable always has, a part of a module for example; None if it is not known."""
+        """The value that a variable always has, for example a function of a module; None if it is not known."""
         value = self.definitions.get(variable.name)
         if isinstance(value, ir.Var):
             return self.value_of(value)

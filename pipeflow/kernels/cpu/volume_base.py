@@ -14,7 +14,7 @@ Region = Callable[[tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class Volume(NamedTuple):
-    """A part of a volume as stored, and what turns it into the quantity that was measured: value * slope + intercept.
+    """A part of a volume as stored, and the numbers that convert it to the measured quantity: value * slope + intercept.
 
     There is one slope and one intercept for each slice, or one for all.
     """

@@ -1,6 +1,6 @@
-"""Volumes of medicine: DICOM and NIfTI files to arrays of depth x height x width x channels.
+"""Decodes medical volumes: DICOM and NIfTI files to arrays of depth x height x width x channels.
 
-A NIfTI file is a header of fixed length and plain numbers, which are read here. The many kinds of DICOM are left to pydicom.
+A NIfTI file is a header of fixed length and plain numbers, and is read here. pydicom reads the many kinds of DICOM.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from pipeflow.kernels.cpu.volume_base import Region, Volume
 
 
 def decode(data: np.ndarray, limits: Limits, dtype: np.dtype, region: Region | None) -> Volume:
-    """The volume, or the part of it that the region names; `dtype` is the type of the result, for the limit on bytes."""
+    """The volume, or the part of it that the region returns; `dtype` is the type of the result, for the limit of bytes."""
     if nifti.starts(data):
         return nifti.decode(data, limits, dtype, region)
     if bytes(data[128:132]) == b"DICM":

@@ -1,7 +1,7 @@
 """Affine warps: every output pixel comes from a position of the input.
 
-The centre of a pixel is at index + 0.5. Outside the image is the fill value, which takes part in the
-interpolation, or, with `clamped`, the border pixel.
+The centre of a pixel is at index + 0.5. Pixels outside the image have the fill value, which is also interpolated, or with
+`clamped` the value of the border pixel.
 """
 
 from functools import lru_cache
@@ -19,7 +19,7 @@ FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 @kernel
 def border_pixel(source, p, q, u, v, fill, clamped, line, at):
-    """Blends four neighbours of which some may lie outside the image."""
+    """Blends four neighbours of which some may be outside the image."""
     height, width, channels = source.shape
     one = np.float32(1)
     for k in range(channels):
@@ -37,9 +37,9 @@ def border_pixel(source, p, q, u, v, fill, clamped, line, at):
 
 @kernel
 def warp_linear(source, matrix, fill, clamped, places, out):
-    """Bilinear; source (H, W, C), out (h, w, C); matrix maps (x, y) of an output pixel to the input.
+    """Bilinear warp: source (H, W, C), out (h, w, C); the matrix maps (x, y) of an output pixel to the input.
 
-    The places of a row first, several at a time, then its pixels.
+    First all places of a row are computed, several at a time, then its pixels.
     """
     height, width, channels = source.shape
     flat, target = source.reshape(source.size), out.reshape(out.size)
@@ -57,8 +57,7 @@ def warp_linear(source, matrix, fill, clamped, places, out):
         x0 = np.float32(matrix[0, 1] * (i + 0.5) + matrix[0, 2])
         y0 = np.float32(matrix[1, 1] * (i + 0.5) + matrix[1, 2])
         for j in range(columns):
-            # Far outside, where the conversion to an integer would overflow, everything is fill or border
-            # anyway.
+            # Far outside, where the conversion to an integer would overflow, every pixel is fill or border.
             x = min(max(a * (np.float32(j) + half) + x0 - half, two), last_x)
             y = min(max(d * (np.float32(j) + half) + y0 - half, two), last_y)
             left, top = np.floor(x), np.floor(y)
@@ -82,7 +81,7 @@ def warp_linear(source, matrix, fill, clamped, places, out):
 
 @kernel
 def warp_nearest(source, matrix, fill, clamped, places, out):
-    """Nearest neighbour; elements are copied. The positions of a row first, several at a time, then its pixels."""
+    """Nearest neighbour: elements are copied. First all positions of a row are computed, several at a time, then its pixels."""
     height, width, channels = source.shape
     columns = out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)
@@ -96,7 +95,7 @@ def warp_nearest(source, matrix, fill, clamped, places, out):
             for j in range(columns):
                 x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
                 x, y = min(max(x, 0.0), wide - 1.0), min(max(y, 0.0), tall - 1.0)
-                inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)  # not if it is no number
+                inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)  # False for NaN
                 places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
         else:
             for j in range(columns):
@@ -108,7 +107,7 @@ def warp_nearest(source, matrix, fill, clamped, places, out):
 
 @kernel
 def warp_volume(source, matrix, fill, clamped, nearest, out):
-    """Volumes (D, H, W, C); matrix maps (x, y, z)."""
+    """Warps volumes (D, H, W, C); the matrix maps (x, y, z)."""
     depth, height, width, channels = source.shape
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -156,7 +155,7 @@ def fill_of(fill: float, channels: int, dtype: np.dtype) -> np.ndarray:
 
 
 def warp(source: np.ndarray, matrix: np.ndarray, fill: float | None, nearest: bool, out: np.ndarray) -> np.ndarray:
-    """An image (H, W, C) or volume (D, H, W, C) through the matrix that maps output to input coordinates."""
+    """Warps an image (H, W, C) or volume (D, H, W, C) by the matrix that maps output to input coordinates."""
     channels = source.shape[-1]
     matrix = np.ascontiguousarray(matrix, np.float64)
     if nearest and source.dtype == out.dtype and source.ndim == 3:
@@ -166,7 +165,7 @@ def warp(source: np.ndarray, matrix: np.ndarray, fill: float | None, nearest: bo
         warp_nearest(plain(source.view(raw)), matrix, exact.view(raw), fill is None, places, out.view(raw))
         return out
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
-    # The nearest pixels of an image are copied, not rounded: what becomes bytes is rounded after.
+    # The nearest pixels of an image are copied, not rounded: a result of bytes is rounded afterwards.
     copied = nearest and source.ndim == 3 and out.dtype == np.uint8
     target = out if out.dtype in FAST and not copied else np.empty(out.shape, np.float32)
     values = fill_of(fill or 0.0, channels, np.dtype(np.float32))

@@ -6,7 +6,7 @@ from pipeflow.kernels.cpu.casting import convert
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.noise import unit
 
-LIGHTNESSES = 511  # sums of two bytes
+LIGHTNESSES = 511  # the number of sums of two bytes
 
 
 @kernel
@@ -33,7 +33,7 @@ def rain(
     opacity: float,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C) with strokes: their number, length, width and slope, in pixels a row."""
+    """An image (H, W, C) with strokes of this number, length, width and slope (pixels for each row)."""
     out[...] = source
     count, length, width, lean = strokes
     rain_drops(np.uint64(key), count, length, width, float(lean), color.astype(np.float32), np.float32(opacity), out)
@@ -42,7 +42,7 @@ def rain(
 
 @kernel
 def relight_bytes(source, moved, scale, out):
-    """Every pixel at another lightness, half the sum of its extremes; hue and saturation stay."""
+    """Changes the lightness of every pixel, half the sum of its largest and smallest value; hue and saturation do not change."""
     one, two, step = np.uint64(1), np.uint64(2), np.uint64(3)
     i, end = np.uint64(0), np.uint64(source.size)
     while i < end:
@@ -57,7 +57,7 @@ def relight_bytes(source, moved, scale, out):
 
 
 def light_tables(lightness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each sum of a pixel's extremes the new lightness, and the factor of the distances from it."""
+    """For each sum of a pixel's largest and smallest value: the new lightness, and the factor of distances from it."""
     before = np.arange(LIGHTNESSES) / 2
     room, wanted = np.minimum(before, 255 - before), np.minimum(lightness, 255 - lightness)
     scale = np.where(room > 0, wanted / np.where(room > 0, room, 1), 0)  # black and white have no colour to keep
@@ -65,6 +65,6 @@ def light_tables(lightness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def relight(source: np.ndarray, lightness: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """RGB bytes whose lightness becomes that of a table of 511 entries, from 0 to 255."""
+    """RGB bytes with the lightness from a table of 511 entries, from 0 to 255."""
     relight_bytes(plain(source).reshape(-1), *light_tables(lightness), out.reshape(-1))
     return out

@@ -1,8 +1,8 @@
-"""Reads whole files, several in one call and without the interpreter: the system's functions are called by their addresses.
+"""Reads several whole files in one call, without the interpreter: the system's functions are called by their addresses.
 
-A file is opened, its type and size are read, its bytes, and it is closed, before the next one is opened. Whatever is not as
-it should be (no such file, no file at all, one that is very large or becomes shorter) leaves the file unread, and the caller
-reads it as it reads others and finds the error.
+A file is opened, its type, size and bytes are read, and it is closed, before the next one is opened. A file is not read if it
+does not exist, is not a regular file, is very large or becomes shorter. The caller then reads it in the usual way, and finds the
+error.
 """
 
 import ctypes
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.jit import kept, kernel, types_of
 
-LARGEST = 1 << 26  # bytes of a file: larger ones are left to the caller
+LARGEST = 1 << 26  # the caller reads files of more bytes
 UNREAD = -1
 ALIGNMENT = 64
-FIRST = 1 << 17  # bytes of a file, before one has been read
+FIRST = 1 << 17  # the assumed size of a file, until one has been read
 
-# Of the system call statx, whose numbers and places are the same on all processors.
+# Numbers and places of the system call statx, which are the same on all processors.
 _OF_DESCRIPTOR, _TYPE_AND_SIZE = 0x1000, 0x1 | 0x200
 _KIND_AT, _SIZE_AT, _STATUS = 28, 40, 256
 _KIND, _REGULAR = 0xF000, 0x8000
@@ -34,7 +34,9 @@ _INT64 = ir.IntType(64)
 
 @intrinsic
 def _system(_typing: Any, function: Any, one: Any, two: Any, three: Any, four: Any, five: Any) -> Any:
-    """The result of a function of C at an address. Numbers that it does not take are left in registers that it does not read."""
+    """Calls the C function at an address and returns its result. Arguments that it does not have are in registers that it does
+    not read.
+    """
     del function, one, two, three, four, five
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -46,9 +48,9 @@ def _system(_typing: Any, function: Any, one: Any, two: Any, three: Any, four: A
 
 @kernel
 def read_files(functions, flags, paths, path, begins, ends, first, memory, room, status, described, places, sizes):
-    """Reads the files from `first` on into memory of `room` bytes; the first one for which there is no room, and its size.
+    """Reads the files from `first` on into memory of `room` bytes; returns the first file without room, and its size.
 
-    `paths` has the paths, each with a zero at its end; `path` is its address. `described` is `status` for the system.
+    `paths` has the paths, each with a zero at its end; `path` is its address. `described` is the address of `status`.
     """
     used = 0
     for number in range(first, len(begins)):
@@ -121,7 +123,7 @@ def ready() -> bool:
 
 
 class Reading:
-    """Reads files of a list of paths; it knows how large they are on average."""
+    """Reads files of a list of paths, and keeps their mean size to choose the memory."""
 
     def __init__(self, paths: bytes, flags: int) -> None:
         self._paths = np.frombuffer(paths, np.uint8)
@@ -131,7 +133,9 @@ class Reading:
     def read(
         self, begins: NDArray[np.int64], ends: NDArray[np.int64], room: Callable[[int], NDArray[np.uint8]]
     ) -> Sequence[NDArray[np.uint8] | None]:
-        """The bytes of the files whose paths are there; None for those that the caller has to read. `room` gives memory."""
+        """The bytes of files whose paths begin and end at these places; None for files that the caller must read. `room` returns
+        memory.
+        """
         count = len(begins)
         places, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
         status = np.zeros(_STATUS, np.uint8)

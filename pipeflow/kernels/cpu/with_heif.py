@@ -1,4 +1,4 @@
-"""HEIF by libheif, through pillow-heif: it is the library that is kept up to date and has a wheel with a decoder of HEVC."""
+"""HEIF by libheif, through pillow-heif: this library is kept up to date and has a wheel with a decoder for HEVC."""
 
 import io
 
@@ -19,5 +19,5 @@ def heif(data: np.ndarray, header: Header) -> np.ndarray:
     pixels = pixels if pixels.ndim == 3 else pixels[..., None]
     if pixels.shape[2] >= 3 and header.channels <= 2:
         pixels = pixels[..., [0, 3] if pixels.shape[2] == 4 and header.channels == 2 else [0]]
-    # libheif turns images as the file says: the way back
+    # undoes the turn: libheif turns images as the file states
     return oriented(pixels, {6: 8, 8: 6}.get(header.orientation, header.orientation))

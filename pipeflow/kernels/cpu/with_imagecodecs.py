@@ -1,7 +1,7 @@
 """AVIF by libavif and JPEG XL by libjxl, through imagecodecs.
 
-Of the libraries for these formats it is the one that returns more than 8 bits and decodes both. Pillow cuts AVIF files of
-10 and 12 bits to 8, and wheels of OpenCV have it in some versions only.
+It decodes both formats and returns more than 8 bits. Pillow cuts AVIF files of 10 and 12 bits to 8 bits, and only some versions
+of OpenCV's wheels decode AVIF.
 """
 
 import imagecodecs

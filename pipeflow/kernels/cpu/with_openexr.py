@@ -1,6 +1,6 @@
-"""EXR by OpenEXR, the library of those who define the format.
+"""EXR by OpenEXR, the reference library of the format.
 
-Its class `File` prints an error in a pixel to the terminal and returns the rest. `InputFile` raises.
+If pixels are damaged, its class `File` prints an error to the terminal and returns the others; `InputFile` raises an error.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""DICOM by pydicom, which reads every syntax of the format; its decoders of compressed frames are packages of their own."""
+"""DICOM by pydicom, which reads every syntax of the format; its decoders for compressed frames are separate packages."""
 
 import io
 from typing import Any
@@ -17,7 +17,7 @@ _DEFLATED = b"1.2.840.10008.1.2.1.99"
 
 
 def decode(data: np.ndarray, limits: Limits, dtype: np.dtype, region: Region | None) -> Volume:
-    """The frames as the depth of a volume, or a part of them; frames outside of the part are not decoded."""
+    """The frames as the depth of a volume, or a part of them; frames outside the part are not decoded."""
     raw = data.tobytes()
     if _DEFLATED in raw:
         raise BadImage("a DICOM file that is deflated as a whole is not decoded: its size is not known before")
@@ -61,7 +61,7 @@ def _extents(described: Any) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _check_frames(whole: Any, shape: tuple[int, ...]) -> None:
-    """Refuses compressed frames that are larger than the file states."""
+    """Raises an error for compressed frames that are larger than the file states."""
     if not whole.file_meta.TransferSyntaxUID.is_encapsulated:
         return
     for frame in generate_frames(whole.PixelData, number_of_frames=shape[0]):

@@ -1,8 +1,8 @@
-"""The CUDA kernels: where their sources are, and every instance of a template that the operators may launch.
+"""The CUDA kernels: their sources, and every instance of a template that the operators may launch.
 
 A kernel is written once in CUDA C++ (``*.cu`` next to this file, shared pieces in ``*.cuh``) and named "file.cu:name<types>".
-The lines "// instances:" of a file name those that may be launched: the checks without a device compile every one of them
-and run them on the host.
+The lines "// instances:" of a file name the instances that may be launched: the checks without a device compile all of them and
+run them on the host.
 """
 
 from functools import cache
@@ -34,16 +34,16 @@ TYPES = {
 # The number of an element type in rows of descriptors: enum Type of elements.cuh.
 TYPE_CODES = {np.dtype(name): code for code, name in enumerate(TYPES)}
 
-# An unsigned type for every element size, for kernels that move elements without looking at them.
+# An unsigned type for every element size, for kernels that only move elements.
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
-# What elementwise kernels compute with.
+# The types that elementwise kernels compute with.
 COMPUTED = ("int", "long long", "unsigned long long", "float", "double")
 
-# What reductions add up: floats, signed and unsigned integers.
+# The types of sums in reductions: of floats, signed and unsigned integers.
 ACCUMULATED = ("double", "long long", "unsigned long long")
 
-# What crop_mirror_normalize has kernels of its own for: input, output, channels side by side.
+# The cases for which crop_mirror_normalize has its own kernels: input, output, number of interleaved channels.
 NORMALIZED = [
     (source, target, channels)
     for source in ("uint8", "float32")
@@ -51,13 +51,13 @@ NORMALIZED = [
     for channels in (1, 3)
 ]
 
-# What images are resized, turned and warped between by kernels of their own.
+# The types (input, output) for which resizes, rotations and warps have their own kernels.
 RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
 
-# What is cast by kernels of its own.
+# The types (input, output) for which casts have their own kernels.
 CAST = [(source, target) for source in ("uint8", "float16", "float32") for target in ("uint8", "float16", "float32")]
 
-# What stands for several types in a line of instances.
+# The words that stand for several types in a line of instances.
 TYPE_SETS = {"WORD": tuple(WORDS.values()), "COMPUTED": COMPUTED, "ACCUMULATED": ACCUMULATED}
 
 
@@ -93,7 +93,7 @@ def source(file: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """The door to numba-cuda, which is imported by the first pipeline that needs it."""
+    """Imports numba-cuda for the first pipeline that needs it."""
     if name != "numba_cuda":
         raise AttributeError(f"pipeflow has no GPU kernel module {name!r}")
     return import_module(f"{__name__}.numba_cuda")

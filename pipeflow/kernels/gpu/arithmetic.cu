@@ -1,7 +1,7 @@
 // Arithmetic and comparison of bytes and floats: whole arrays, single numbers, and one number for each of three channels.
 //
-// The types are known in advance, and the operation is chosen once for all elements of a block. pointwise.cu has the other types,
-// forms and operations; results are equal.
+// The types are known in advance, and the operation is chosen once for all elements of a block. pointwise.cu computes all other
+// types, forms and operations, with equal results.
 // instances: arithmetic_values<float, float, float>; arithmetic_values<unsigned char, float, float>
 // instances: arithmetic_values<float, unsigned char, float>; arithmetic_values<unsigned char, unsigned char, unsigned char>
 // instances: arithmetic_values<unsigned char, unsigned char, float>; arithmetic_values<float, float, bool>
@@ -10,22 +10,22 @@
 #include "operations.cuh"
 
 const int THREADS = 256, AT_ONCE = 3;
-const int SHARE = 12288;  // elements of a block: a multiple of three, so that each block begins with channel 0
+const int SHARE = 12288;  // elements that a block works on: a multiple of three, so that each block begins with channel 0
 
 struct ValuesRow {
   const void* operands[2];
   void* output;
   long long total;
-  int periods[2];  // of the values of an operand: 0 for as many as the result has, 1, or 3
+  int periods[2];  // after so many values an operand repeats: 1 or 3; 0 if it has as many values as the result
   int operation;
 };
 
-// Bytes meet in int, all others in float.
+// Two bytes are computed in int, all other operands in float.
 template <class A, class B, class Out> struct Meet { typedef float type; };
 template <class Out> struct Meet<byte, byte, Out> { typedef int type; };
 template <> struct Meet<byte, byte, float> { typedef float type; };
 
-// N values as they are loaded, in words: bytes would need a register each while they wait.
+// N values as they are loaded, in words: each byte would need a register until it is used.
 template <class T, int N> struct alignas(N * sizeof(T)) Part { unsigned words[N * sizeof(T) / 4]; };
 
 template <class C, int N> __device__ __forceinline__ C value_of(const Part<byte, N>& part, int j) {
@@ -43,9 +43,9 @@ template <class T, int N> __device__ __forceinline__ bool on_vectors(const T* da
   return period || ((word64)data & (alignof(Part<T, N>) - 1)) == 0;
 }
 
-// The values of an operand that repeat, for each load of a thread. Neighbouring loads of a thread are THREADS * N elements apart,
-// one more than a multiple of three, and rounds of three loads a multiple of three: so these values stay the same in all rounds.
-// The same holds for the words of bytes.
+// The values of an operand that repeat, for each load of a thread. Neighbouring loads of a thread are THREADS * N elements
+// apart, which is one more than a multiple of three. Three loads make a round, which is a multiple of three. So these values are
+// the same in all rounds. The same holds for the words of bytes.
 template <class T, int N>
 __device__ __forceinline__ void repeated(Part<T, N> (&part)[AT_ONCE], const T* data, int period) {
   static_assert(THREADS * N % 3 == 1, "see above");

@@ -1,5 +1,5 @@
-// Sound: preemphasis, frames for the Fourier transform and what is made of their spectra, weighted bands, decibels, other
-// rates, silence. Signals are float; other types are cast first where nothing else is said.
+// Sound: preemphasis, frames for the Fourier transform, powers of spectra, weighted bands, decibels, resampling, silence.
+// Signals are float; other types are cast first, unless a comment says something else.
 // instances: preemphasis; cut_frames; power_of; weigh; decibels; resample_sound; nonsilent
 #include "elements.cuh"
 
@@ -9,7 +9,7 @@ const int TILE = 32;
 struct PreemphasisRow {
   const void* input;
   void* output;
-  long long total, inner;  // inner: values of one time
+  long long total, inner;  // inner: number of values at one time
   float coefficient;
   int border, input_type, output_type;
 };
@@ -46,7 +46,7 @@ struct FrameRow {
   const float* input;
   float* output;  // frames by `size`
   const float* window;
-  long long length, total, begin;  // begin: where the first frame starts
+  long long length, total, begin;  // begin: the place where the first frame starts
   int size, width, step, reflects;
 };
 
@@ -58,7 +58,7 @@ __device__ __forceinline__ long long reflected(long long index, long long length
   return index < length ? index : period - index;
 }
 
-// Windowed pieces of a signal, with zeros up to the size of the transform.
+// Cuts windowed frames out of a signal, with zeros up to the size of the transform.
 __global__ void cut_frames(const FrameRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const FrameRow row = rows[place.row];
@@ -89,7 +89,7 @@ struct PowerRow {
   int magnitude, time_major;
 };
 
-// Squares of the absolute values (or these), by frequency first or by time first; a block turns one tile.
+// Squares of the absolute values (or the absolute values), with frequencies first or times first; a block transposes one tile.
 __global__ void power_of(const PowerRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ float tile[TILE][TILE + 1];
   const Place place = place_of_block(first, count);
@@ -117,7 +117,7 @@ struct WeighRow {
   const float* input;  // outer by size by inner
   float* output;       // outer by bands by inner
   const float* weights;
-  const int* bands;  // of each band: its first value, the number of values, and the start of its weights
+  const int* bands;  // for each band: its first value, the number of values, and the start of its weights
   long long total, size, inner, band_count;
 };
 
@@ -156,7 +156,7 @@ __global__ void decibels(const DecibelRow* __restrict__ rows, const int* __restr
 #pragma unroll
     for (int k = 0; k < EIGHT; ++k) {
       const float ratio = v[k] / level;
-      // written so that NaN, and what is not positive, is the cutoff
+      // written so that NaN and numbers that are not positive become the cutoff
       const bool audible = ratio >= 1.1754943508222875e-38f;
       const float value = row.factor * log2f(audible ? ratio : 1.0f);
       v[k] = audible && value > row.cutoff ? value : row.cutoff;
@@ -207,11 +207,11 @@ __global__ void resample_sound(const ResampleRow* __restrict__ rows, const int* 
 
 struct SilenceRow {
   const void* input;
-  double* sums;  // of squares up to each value
+  double* sums;  // sums of squares up to each value
   int* begin;
   int* length;
   long long total;
-  double reference, fraction;  // the threshold of sound; reference 0: of the largest power
+  double reference, fraction;  // the threshold of sound; reference 0: relative to the largest power
   int window, input_type;
 };
 
@@ -220,7 +220,8 @@ __device__ __forceinline__ double power_at(const SilenceRow& row, long long i) {
   return (row.sums[i] - before) * (1.0 / row.window);
 }
 
-// One block a signal: running sums of squares, the largest power of a window, its first and its last that counts.
+// One block for each signal: running sums of squares, the largest power of a window, the first and the last window above the
+// threshold.
 __global__ void nonsilent(const SilenceRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ double shared[THREADS];
   __shared__ long long from[THREADS], to[THREADS];

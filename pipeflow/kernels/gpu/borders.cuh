@@ -1,9 +1,9 @@
-// The element that stands for one outside the data.
+// The index of the element that is used for one outside the data.
 #pragma once
 
 enum Border { CONSTANT, REPLICATE, REFLECT, REFLECT_101, WRAP };
 
-// -1 for the fill value.
+// It is -1 for the fill value.
 __device__ __forceinline__ int border_index(int index, int size, int border) {
   if (index >= 0 && index < size) return index;
   if (border == CONSTANT) return -1;

@@ -1,5 +1,5 @@
-// The targets of the anchors of a detector. First every box finds the anchor that overlaps it most, a block a box; then
-// every anchor finds its box, a thread an anchor.
+// The targets of the anchors of a detector. First, for every box, a block finds the anchor that overlaps it most; then, for
+// every anchor, a thread finds its box.
 // instances: best_anchors; encode_boxes
 #include "elements.cuh"
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ float overlap_of(const Box& a, const Box& b) {
   return common > 0 ? common / __fadd_rn(__fadd_rn(area_of(a), area_of(b)), -common) : 0.0f;
 }
 
-// Among equals the last anchor counts.
+// Among equal anchors the last one is taken.
 __global__ void best_anchors(const BoxesRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ float most[THREADS];
   __shared__ int where[THREADS];

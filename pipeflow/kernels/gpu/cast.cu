@@ -1,5 +1,5 @@
-// Conversion between types, and lines over every value: out = factor * x + offset.
-// cast_values and line_values are for the common types, the others for all.
+// Conversion between types, and out = factor * x + offset for every value. cast_values and line_values are for the common types,
+// the other kernels for all types.
 // instances: cast<COMPUTED>; line<float|double>; lines
 // instances: cast_values<unsigned char|__half|float, unsigned char|__half|float>
 // instances: line_values<unsigned char|float, unsigned char|float>
@@ -41,7 +41,7 @@ struct LineRow {
   int input_type, output_type;
 };
 
-// Product and sum are rounded each, as on the CPU: exact halves are common here.
+// Product and sum are rounded separately, as on the CPU: exact halves are common here.
 template <class C>
 __global__ void line(const LineRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -67,7 +67,7 @@ __global__ void line_values(const LineRow* __restrict__ rows, const int* __restr
 
 struct Step {
   float factor, offset;
-  int rounds;  // to a byte
+  int rounds;  // 1 to round the result to a byte
 };
 
 struct LinesRow {
@@ -78,7 +78,7 @@ struct LinesRow {
   int count, input_type, output_type;
 };
 
-// Several lines one after another, over bytes or float32, with the roundings of separate launches.
+// Several factors and offsets one after another, for bytes or float32, with the roundings of separate launches.
 __global__ void lines(const LinesRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const LinesRow row = rows[place.row];

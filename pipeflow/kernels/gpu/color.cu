@@ -1,5 +1,4 @@
-// A matrix over the channels of each pixel, in float.
-// color_pixels is for the common types, colors for all.
+// A matrix for the channels of each pixel, in float. color_pixels is for the common types, colors for all types.
 // instances: colors<3, 3|1>; color_pixels<unsigned char|float, unsigned char|float, 3, 3>
 // instances: color_pixels<unsigned char, unsigned char, 3, 1>; color_pixels<unsigned char, unsigned char, 1, 3>
 #include "elements.cuh"
@@ -8,13 +7,12 @@ struct ColorRow {
   const void* input;
   void* output;
   long long pixels;
-  float matrix[9];  // one row an output channel
+  float matrix[9];  // a row for each output channel
   float offset[3];
   int input_type, output_type;
 };
 
-// From three channels the sum begins with the offset and is fused, as on the CPU; a line over one channel is rounded twice, also as
-// there.
+// As on the CPU, a sum over three channels begins with the offset and is fused, and a sum over one channel is rounded twice.
 template <int FROM> __device__ __forceinline__ float channel_of(const float (&in)[FROM], const float* matrix, float offset) {
   if constexpr (FROM == 1) return __fadd_rn(__fmul_rn(in[0], matrix[0]), offset);
   float sum = offset;
@@ -23,7 +21,7 @@ template <int FROM> __device__ __forceinline__ float channel_of(const float (&in
   return sum;
 }
 
-// N values by words: of 4 bytes for bytes, of 16 for floats.
+// N values, loaded by words: of 4 bytes for bytes, of 16 bytes for floats.
 template <class T> struct Word { static const int size = (sizeof(T) == 1 ? 4 : 16) / sizeof(T); };
 
 template <class T> __device__ __forceinline__ bool in_words(const T* data) {
@@ -51,7 +49,7 @@ template <class T, int N> __device__ __forceinline__ void write_words(T* data, c
   }
 }
 
-// A thread takes four pixels, which are whole words of bytes, and the next four before it writes these.
+// A thread loads four pixels, which are whole words for bytes, and the next four pixels before it writes the first.
 template <class In, class Out, int FROM, int TO>
 __global__ void color_pixels(const ColorRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const int FOUR = 4, TWO = 2;
@@ -93,7 +91,7 @@ __global__ void color_pixels(const ColorRow* __restrict__ rows, const int* __res
     for (long long k = i; k < min(i + FOUR, end); ++k) color(input + k * FROM, output + k * TO);
 }
 
-// Every other pair of types: a thread takes eight pixels.
+// Every other pair of types: a thread computes eight pixels.
 template <int FROM, int TO>
 __global__ void colors(const ColorRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -1,4 +1,4 @@
-// Filters with a kernel of any numbers over two or three spatial axes: a thread makes an element.
+// Filters with a kernel of any numbers along two or three spatial axes: a thread computes an element.
 // instances: correlate<unsigned char, unsigned char|float>; correlate<float, float>; correlate_any<float>
 #include "borders.cuh"
 #include "divide.cuh"
@@ -10,7 +10,7 @@ struct CorrelationRow {
   const void* kernel;
   const void* fill;               // the value outside, one number, or none
   int extents[3];                 // of the input: depth, height, width
-  int taps[3], before[3];         // of the kernel, and how many of its elements lie before the result
+  int taps[3], before[3];         // extents of the kernel, and the number of its elements before the result
   Divider lines, columns, pixel;  // of the output: height, width, channels
   unsigned total;                 // elements of the output
   int border, even;               // even: integers are rounded half to even, else half away from zero

@@ -1,4 +1,4 @@
-// Cutting, mirroring and normalising in one pass: (x - mean) * factor + shift, then the output type.
+// Cuts, mirrors and normalises in one pass: (x - mean) * factor + shift, then the output type.
 //
 // normalize_pixels is for images of three interleaved channels, or for single planes: a thread reads four neighbouring pixels
 // by whole words and writes them by whole words. normalize_any is for all other channels, layouts and types.
@@ -8,7 +8,7 @@
 #include "elements.cuh"
 
 struct NormalizeRow {
-  const void* input;         // of the window's first pixel, the last one of a row if mirrored
+  const void* input;         // the window's first pixel; if mirrored, the last one of its first row
   void* output;
   const void* input_begin;   // the memory that may be read
   const void* input_end;
@@ -17,12 +17,12 @@ struct NormalizeRow {
   float mean[3], factor[3];
   float shift;
   unsigned total;            // groups of four pixels
-  Divider groups;            // of a row
+  Divider groups;            // groups in a row
   unsigned width;
   int mirror;
 };
 
-// Four pixels of bytes from any address: whole words around them if these are inside the image.
+// Four pixels of bytes from any address, by the whole words around them if these are inside the image.
 template <int C>
 __device__ __forceinline__ void read_pixels(float (&v)[4 * C], const byte* source, const NormalizeRow& row) {
   const unsigned odd = (unsigned)((word64)source & 3);
@@ -143,7 +143,7 @@ struct NormalizeAnyRow {
   long long inputs[4];      // strides in elements of channels, slices, rows and pixels
   long long outputs[4];
   Divider order[3];         // the three innermost axes of the output, innermost first
-  int axes[4];              // which axes these are, and the outermost one
+  int axes[4];              // the numbers of these axes, and of the outermost one
   float shift;
   unsigned total;
   int input_type, output_type;

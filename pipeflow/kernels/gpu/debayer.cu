@@ -1,4 +1,4 @@
-// RGB of raw data, from the mean of the neighbours of each colour; a thread makes a pixel.
+// RGB of raw data: a colour is the mean of the neighbours that have it. A thread computes a pixel.
 // instances: debayer<unsigned char|unsigned short>
 #include "divide.cuh"
 #include "elements.cuh"
@@ -6,7 +6,7 @@
 struct BayerRow {
   const void* input;
   void* output;
-  int height, width, blue_row, blue_column;  // blue in a tile that starts at the second row and column
+  int height, width, blue_row, blue_column;  // the place of blue in a tile that starts at the second row and column
   Divider columns;
   unsigned total;
 };

@@ -1,5 +1,5 @@
-// Images whose pixels are looked up at other places. Every way of naming a place is a case of place_of_pixel; what follows
-// is the same for all. Places are in pixels, and the centre of the first pixel is at 0.
+// Images whose pixels are taken from other positions. place_of_pixel has a case for each way to compute a position; everything
+// after it is the same for all. Positions are in pixels, and the centre of the first pixel is at 0.
 // instances: look_up<unsigned char|float>; look_up_any<float|double>; look_up_nearest<WORD>
 #include "borders.cuh"
 #include "divide.cuh"
@@ -12,13 +12,13 @@ enum Interpolation { NEAREST, LINEAR, CUBIC };
 struct PlacesRow {
   const void* input;
   void* output;
-  const void* fill;          // one value a channel: float32, or elements of the input's type for the nearest pixels
-  const void* across;        // MAPS: x of every pixel; WAVES: how far each line moves, as double
-  const void* down;          // MAPS: y of every pixel; WAVES: how far each column moves
+  const void* fill;          // one value for each channel: float32, or elements of the input's type for the nearest pixels
+  const void* across;        // MAPS: x of every pixel; WAVES: the distance by which each line moves, as double
+  const void* down;          // MAPS: y of every pixel; WAVES: the distance by which each column moves
   const float* given;        // MATRIX: nine numbers in device memory, or none
   word64 key;                // SCATTER
   double numbers[9];         // MATRIX: from output to input; SCATTER: the degree
-  double origin;             // of a pixel's centre
+  double origin;             // position of a pixel's centre
   int kind, interpolation, border, invert;
   int height, width, channels;   // of the input
   Divider columns;               // of the output
@@ -48,7 +48,7 @@ __device__ __forceinline__ void matrix_of(const PlacesRow& row, double (&m)[9]) 
   for (int k = 0; k < 9; ++k) m[k] *= scale;
 }
 
-// Positions that are further away, or not numbers, count as this far.
+// Positions that are further away, or NaN, are moved to this distance.
 __device__ __forceinline__ double limited(double place) { return place > -1e9 && place < 1e9 ? place : -1e9; }
 
 __device__ __forceinline__ Where place_of_pixel(const PlacesRow& row, const double (&m)[9], unsigned i, unsigned j) {
@@ -169,7 +169,7 @@ __global__ void look_up(const PlacesRow* __restrict__ rows, const int* __restric
                  [&](long long i, float value) { output[i] = saturated<T>(whole<T>(value)); });
 }
 
-// Every other type; C is a type that can hold the numbers of the input.
+// Every other type; C is a type that has the numbers of the input.
 template <class C>
 __global__ void look_up_any(const PlacesRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -1,11 +1,11 @@
-// Maps for remap: where each pixel of a distorted image comes from.
+// Maps for remap: the source position of each pixel of a distorted image.
 // instances: spread_nodes; lens
 #include "divide.cuh"
 #include "elements.cuh"
 
-// The place of every pixel's centre, plus a grid of moves in pixels, linear between its nodes.
+// The position of every pixel's centre, plus the moves of a grid, in pixels, linear between its nodes.
 struct NodesRow {
-  const float* nodes;             // those along x, then those along y
+  const float* nodes;             // moves along x, then moves along y
   float* map_x;
   float* map_y;
   double offset, tall, wide;      // the node of a line is at (line + offset) * tall, that of a column at (column + offset) * wide
@@ -41,7 +41,7 @@ __global__ void spread_nodes(const NodesRow* __restrict__ rows, const int* __res
   }
 }
 
-// Positions are moved away from the middle by a factor that grows with the square of the distance, which is 1 in the corners.
+// Moves positions away from the middle by a factor that grows with the square of the distance; the distance is 1 in the corners.
 struct LensRow {
   float* map_x;
   float* map_y;

@@ -1,4 +1,4 @@
-// Quotients by numbers that the host knows: multiplier and shift instead of a division; numbers below 2**31.
+// Quotients by divisors that the host knows: a multiplication and a shift instead of a division; for numbers below 2**31.
 #pragma once
 
 struct Divider {

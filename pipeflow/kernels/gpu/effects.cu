@@ -1,4 +1,4 @@
-// Images sharpened by the differences from a blurred form of them.
+// Sharpens images by the differences from a blurred form.
 // instances: sharpen
 #include "elements.cuh"
 

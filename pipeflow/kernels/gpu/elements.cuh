@@ -1,4 +1,4 @@
-// Elements of any type, read and written eight at a time; their conversions are those of the CPU's casting.
+// Elements of any type, read and written eight at a time; the conversions are equal to those on the CPU.
 #pragma once
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
@@ -22,14 +22,14 @@ template <class C> struct Number { static const bool floating = false; };
 template <> struct Number<float> { static const bool floating = true; };
 template <> struct Number<double> { static const bool floating = true; };
 
-// Whether a kernel that computes with C is ever given elements of T: the host chooses C by the types of the operands.
+// True if a kernel that computes with C may get elements of T: the host chooses C by the types of the operands.
 template <class C, class T> struct Reads {
   static const bool integer = !Number<T>::floating && !Same<T, __half>::value;
   static const bool value =
       Number<C>::floating || (integer && sizeof(T) <= sizeof(C) && !(Same<C, int>::value && Same<T, unsigned>::value));
 };
 
-// a * b + c, rounded twice, as kernels of the CPU round that are the same on every processor.
+// a * b + c, rounded twice, as in kernels of the CPU with the same results on every processor.
 __device__ __forceinline__ float twice_rounded(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 __device__ __forceinline__ double twice_rounded(double a, double b, double c) { return __dadd_rn(__dmul_rn(a, b), c); }
 
@@ -47,7 +47,7 @@ template <class P> struct Pointee;
 template <class T> struct Pointee<T*> { typedef T type; };
 template <class T> struct Pointee<const T*> { typedef T type; };
 
-// Calls f(T*) with the type of the code; f is a generic lambda. Types that C never meets are left out.
+// Calls f(T*) with the type of the code; f is a generic lambda. Types that a kernel with C never gets are left out.
 template <class C, class F>
 __device__ __forceinline__ void with_type(int type, const void* data, F f) {
   switch (type) {
@@ -65,15 +65,15 @@ __device__ __forceinline__ void with_type(int type, const void* data, F f) {
   }
 }
 
-// One element. A function of its own, for borders, odd addresses and broadcast operands: inlined, it would make up most of
-// a kernel.
+// One element, for borders, odd addresses and broadcast operands. It is a separate function: inlined, it would be most of a
+// kernel.
 template <class C> __device__ __noinline__ C load_one(const void* data, int type, long long i) {
   C value = 0;
   with_type<C>(type, data, [&](auto* typed) { value = (C)plain_number(typed[i]); });
   return value;
 }
 
-// Eight elements of a contiguous array of `total`; those behind its end are 0.
+// Eight elements of a contiguous array of `total`; elements after its end are 0.
 template <class C>
 __device__ __forceinline__ void load_eight(C (&v)[EIGHT], const void* data, int type, long long i, long long total) {
   bool done = false;
@@ -127,7 +127,7 @@ template <class T, class C> __device__ __forceinline__ T saturated(C value) {
       return (T)rounded;
     }
   } else {
-    // compared in the number's own type: a 64-bit number against the limits of an unsigned one would wrap
+    // compared in the number's own type: compared with unsigned limits, a 64-bit number would wrap around
     if constexpr (sizeof(T) >= sizeof(C)) {
       if (Limits<C>::is_signed && !Limits<T>::is_signed) return value < 0 ? (T)0 : (T)value;
       if (!Limits<C>::is_signed && Limits<T>::is_signed && sizeof(T) == sizeof(C))
@@ -148,8 +148,8 @@ template <class T, class C> __device__ __forceinline__ T wrapped(C value) {
   else return (T)value;
 }
 
-// Calls f(T*) with the type of the code; f is a generic lambda. Results that are not converted stay among the integers or the
-// floats.
+// Calls f(T*) with the type of the code; f is a generic lambda. Integers are stored only as integers, and floats only as floats,
+// unless they are converted.
 template <bool SATURATED, class C, class F> __device__ __forceinline__ void with_result(int type, void* data, F f) {
   if constexpr (SATURATED || !Number<C>::floating) switch (type) {
     case UINT8: f((byte*)data); return;
@@ -187,7 +187,7 @@ template <class T> __device__ __forceinline__ void write_eight(T* data, long lon
   *(Eight<T>*)(data + i) = part;
 }
 
-// Stores eight numbers in the type of the code, saturated or wrapped around; BOOL is what is not 0.
+// Stores eight numbers in the type of the code, saturated or wrapped around; BOOL is true for numbers that are not 0.
 template <bool SATURATED, class C>
 __device__ __forceinline__ void store_eight(void* data, int type, long long i, long long total, const C (&v)[EIGHT]) {
   bool done = false;
@@ -215,14 +215,14 @@ __device__ __forceinline__ void store_eight(void* data, int type, long long i, l
     if (i + k < total) store_one<SATURATED>(data, type, i + k, v[k]);
 }
 
-// The elements of one vector access of 16 bytes in the wider of two types.
+// The number of elements of a vector access that has 16 bytes in the wider of two types.
 template <class In, class Out> struct Group {
   static const int size = 16 / (sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out));
 };
 template <class T, int N> struct alignas(sizeof(T) * N <= 16 ? sizeof(T) * N : 16) Several { T at[N]; };
 
-// Writes f(x) for the block's share of `total` elements, for types known in advance. Neighbouring threads take neighbouring
-// vectors, and four loads are under way at a time.
+// Writes f(x) for the block's share of `total` elements, for types known in advance. Neighbouring threads load neighbouring
+// vectors, and each thread has four loads in flight.
 template <class In, class Out, class F>
 __device__ __forceinline__ void map_values(const void* from, void* to, int block, long long total, F f) {
   const In* __restrict__ input = global((const In*)from);
@@ -253,7 +253,7 @@ __device__ __forceinline__ void map_values(const void* from, void* to, int block
     for (long long j = i; j < min(i + N, end); ++j) output[j] = f(input[j]);
 }
 
-// Calls f(i) for the first of every eight elements that this thread is to work on.
+// Calls f(i) for the first element of each group of eight that this thread works on.
 template <class F> __device__ __forceinline__ void over_eights(int block, long long total, F f) {
   const long long start = (long long)block * BLOCK_ELEMENTS;
   const long long end = min(start + BLOCK_ELEMENTS, total);

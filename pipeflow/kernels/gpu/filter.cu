@@ -3,8 +3,8 @@
 // instances: filter_axis<float, unsigned char>
 #include "elements.cuh"
 
-const int TALL = 16, WIDE = 128, MARGIN = 192;  // rows and elements of a tile; what it may need beside it
-const int FOUR = 4;                             // rows of a thread
+const int TALL = 16, WIDE = 128, MARGIN = 192;  // rows and elements of a tile, and the most elements that it needs on each side
+const int FOUR = 4;                             // rows that a thread computes
 const int THREADS = 256;
 
 template <class Index> __device__ __forceinline__ Index reflected(Index index, Index size) {
@@ -22,7 +22,8 @@ struct BlurRow {
   int pixel, above, beside;
 };
 
-// Sums down one column of four rows at a time, from the first value above the window on; next() gives one value after another.
+// Sums down one column, for four rows at a time, from the first value above the window on; next() returns one value after
+// another.
 template <class Next>
 __device__ __forceinline__ void down_column(const float* __restrict__ weights, int above, float (&sum)[FOUR], Next next) {
   float v0 = next(), v1 = next(), v2 = next();
@@ -38,8 +39,8 @@ __device__ __forceinline__ void down_column(const float* __restrict__ weights, i
   }
 }
 
-// Both axes of images at once: a block filters down the columns of its tile and of the margins beside it, then along the rows.
-// Places within an image are counted in 32 bits. Rows are mirrored only in tiles that extend beyond the border.
+// Both axes of images in one launch: a block filters down the columns of its tile and of the margins on both sides, then along
+// the rows. Places within an image are counted in 32 bits. Rows are mirrored only in tiles that extend beyond the border.
 template <class In, class Out>
 __global__ void blur(const BlurRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ float middle[TALL][WIDE + 2 * MARGIN];

@@ -1,4 +1,4 @@
-// The values of a channel spread over their range: they are counted, then each block makes the table of its channel.
+// Spreads the values of a channel over their range: values are counted, then each block makes the table of its channel.
 // instances: count_values; spread_values; replace_values; stretch_values
 #include "elements.cuh"
 
@@ -7,7 +7,7 @@ const int THREADS = 256, VALUES = 16384;  // values that a block works on
 struct HistogramRow {
   const byte* input;    // the first value of a channel
   byte* output;
-  unsigned* counts;     // 256 of them
+  unsigned* counts;     // 256 counts
   long long total;      // values of the channel
   int step;             // from value to value
 };
@@ -49,7 +49,7 @@ __global__ void spread_values(const HistogramRow* __restrict__ rows, const int* 
   for (long long i = start + me; i < end; i += THREADS) row.output[i * row.step] = table[row.input[i * row.step]];
 }
 
-// Values replaced by those of a table of 256.
+// Replaces values by those of a table of 256.
 struct TableRow {
   const byte* input;
   byte* output;
@@ -68,14 +68,15 @@ __global__ void replace_values(const TableRow* __restrict__ rows, const int* __r
   for (long long i = start + threadIdx.x; i < end; i += THREADS) row.output[i * row.step] = table[row.input[i * row.step]];
 }
 
-// (value - center) * factor + offset, each step rounded; the numbers come from the counts of the channel, or of all channels.
+// (value - center) * factor + offset, each step rounded; the numbers are computed from the counts of the channel, or of all
+// channels.
 struct StretchRow {
   const byte* input;       // the first value of a channel
   byte* output;
-  const unsigned* counts;  // 256 of the channel; about the mean: those of every channel, one after the other
+  const unsigned* counts;  // 256 of the channel; contrast about the mean: those of every channel, one after the other
   long long total;         // values of the channel
   int step;
-  int channels;            // about the mean: of how many channels; 0: from the least to the largest value
+  int channels;            // contrast about the mean: the number of channels; 0: from the smallest to the largest value
   float factor;
 };
 

@@ -1,11 +1,11 @@
-// What JPEG compression does to a picture, without the bytes: the integer arithmetic of the standard's sample code, which
-// libjpeg follows bit by bit. Chroma has half the resolution in both directions (4:2:0).
+// The effect of JPEG compression on an image, without a file, in the integer arithmetic of the standard's sample code; libjpeg's
+// results are equal, bit by bit. Chroma has half the resolution in both directions (4:2:0).
 // instances: compress; restore
 #include "elements.cuh"
 
 const int THREADS = 256;
-const int UNITS = 4;     // squares of 16 x 16 pixels of a block of threads
-const int SQUARES = 6;   // squares of 8 x 8 in each: four of luma, one of each chroma
+const int UNITS = 4;     // squares of 16 x 16 pixels that a block of threads works on
+const int SQUARES = 6;   // squares of 8 x 8 samples in each: four of luma, one of each chroma
 const int BITS = 13, EXTRA = 2;
 
 struct JpegRow {
@@ -14,7 +14,7 @@ struct JpegRow {
   byte* luma;  // planes in between, whole squares of 16 x 16 (8 x 8)
   byte* blue;
   byte* red;
-  const int* steps;  // of quantisation: 64 for luma, 64 for chroma
+  const int* steps;  // steps of quantisation: 64 for luma, 64 for chroma
   int height, width, across, down;
 };
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ void odd_part(int (&t)[4]) {
   t[3] = t[3] * 12299 + z1 + z4;
 }
 
-// Cosine transform of eight values; the first pass keeps EXTRA bits, the second drops them.
+// Cosine transform of eight values; the first pass keeps EXTRA more bits, the second rounds them away.
 __device__ __forceinline__ void forward(int (&d)[8], bool second) {
   int odd[4] = {d[3] - d[4], d[2] - d[5], d[1] - d[6], d[0] - d[7]};
   const int s0 = d[0] + d[7], s1 = d[1] + d[6], s2 = d[2] + d[5], s3 = d[3] + d[4];
@@ -75,7 +75,7 @@ __device__ __forceinline__ void backward(int (&c)[8], bool second) {
   c[4] = scaled_down(e3 - odd[0], bits);
 }
 
-// Colours, cosine transform, quantisation, and all of it back except the colours.
+// Colours, cosine transform and quantisation, and the same back without the colours.
 __global__ void compress(const JpegRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ int squares[UNITS * SQUARES][8][9];
   const Place place = place_of_block(first, count);
@@ -143,7 +143,7 @@ __global__ void compress(const JpegRow* __restrict__ rows, const int* __restrict
   for (int k = 0; k < 8; ++k) target[k] = in_byte(values[k] + 128);
 }
 
-// A value of chroma at full resolution: three parts of the nearest row and column, one of the next.
+// A value of chroma at full resolution: the nearest row and column have the weight 3, the next ones 1.
 __device__ __forceinline__ int smoothed(const byte* plane, long long stride, int height, int width, int y, int x) {
   const int row = y / 2, column = x / 2;
   if (width <= 2) return plane[row * stride + column];

@@ -1,4 +1,4 @@
-// A grid of squares set to 0.
+// Sets a grid of squares to 0.
 // instances: mask_squares<WORD>
 #include "divide.cuh"
 #include "elements.cuh"

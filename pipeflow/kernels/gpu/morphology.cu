@@ -1,4 +1,4 @@
-// The largest, smallest and middle value of a window around every pixel: a thread makes an element.
+// The largest, smallest and middle value of a window around every pixel: a thread computes an element.
 // instances: find_extremes<float|double>; find_medians
 #include "borders.cuh"
 #include "divide.cuh"
@@ -8,7 +8,7 @@ struct WindowRow {
   const void* input;
   void* output;
   int height, width;
-  int tall, wide, above, left;   // the window, and how much of it is above and left of the pixel
+  int tall, wide, above, left;   // the window, and its extents above and to the left of the pixel
   Divider columns, pixel;        // width and channels
   unsigned total;                // elements
   int largest, border, type;
@@ -23,7 +23,7 @@ __device__ __forceinline__ Element element_of(const WindowRow& row, unsigned n) 
   return {(int)x, (int)y, (int)channel};
 }
 
-// C holds the numbers exactly.
+// C has the numbers exactly.
 template <class C>
 __global__ void find_extremes(const WindowRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -51,7 +51,7 @@ __global__ void find_extremes(const WindowRow* __restrict__ rows, const int* __r
   }
 }
 
-// Numbers as unsigned ones of the same order.
+// Numbers as unsigned integers of the same order.
 __device__ __forceinline__ word64 ordered(double value) {
   long long bits;
   memcpy(&bits, &value, 8);
@@ -64,17 +64,17 @@ __device__ __forceinline__ double as_number(word64 order) {
   return value;
 }
 
-// The middle value is found bit by bit, from the highest one on; the border pixel goes on outside.
+// The middle value is found bit by bit, from the highest bit on; outside the image the border pixel is repeated.
 __global__ void find_medians(const WindowRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const WindowRow& row = rows[place.row];
-  // Whole numbers need few of the bits below the first ones of a double, float32 needs 29 fewer than float64.
+  // Not all 64 bits of a double are needed: float32 needs 29 fewer, and whole numbers 20 fewer.
   const int last = row.type == FLOAT64 ? 0 : row.type >= FLOAT16 ? 29 : 20;
   for (int round = 0; round < 2; ++round) {
     const unsigned n = (unsigned)place.block * 512 + round * 256 + threadIdx.x;
     if (n >= row.total) return;
     const Element at = element_of(row, n);
-    int wanted = row.tall * row.wide / 2;  // how many are smaller
+    int wanted = row.tall * row.wide / 2;  // the number of smaller values
     word64 known = 0;
     for (int bit = 63; bit >= last; --bit) {
       int zeros = 0;
@@ -92,7 +92,7 @@ __global__ void find_medians(const WindowRow* __restrict__ rows, const int* __re
         known |= 1ULL << bit;
       }
     }
-    // Below a negative number's kept bits all are ones.
+    // For a negative number, all bits below the ones that were found are ones.
     if (!(known >> 63)) known |= (1ULL << last) - 1;
     store_one<true, double>(row.output, row.type, n, as_number(known));
   }

@@ -1,12 +1,14 @@
 // Moves boxes of elements from one place to another: crop, slice, pad, transpose, flip, cat, stack, copies.
 //
-// A box has up to six axes with a stride of either side; axes that can be joined are (operators/on_gpu/moves.py). A stride of 0
-// repeats an element, which fills; a negative one mirrors. Indices within a box are 32-bit: larger ones come as several rows.
+// A box has up to six axes, each with a stride in the input and in the output; axes that can be joined are joined
+// (operators/on_gpu/moves.py). A stride of 0 repeats an element, to fill; a negative stride mirrors. Indices within a box have
+// 32 bits: a larger box has several rows.
 // instances: move<WORD>; move<Three>; move_runs<unsigned char>
 #include "moves.cuh"
 
-// Elements one by one. Small ones are taken four neighbours at a time, so that they can be stored as words; where they follow
-// one another along the innermost axis one offset serves all four. Of wider ones neighbouring threads take neighbours.
+// Moves elements one by one. A thread moves four neighbours of small elements, so that they can be stored as words; if they
+// follow one another along the innermost axis, all four have one offset. For wider elements, neighbouring threads move
+// neighbours.
 template <class T>
 __global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -56,8 +58,8 @@ __global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ f
   }
 }
 
-// Runs of bytes. A thread fills a cell of 16 aligned bytes of the output from wherever they lie in the input; axis 0 counts the
-// cells of a run, of which the first and the last may be cut.
+// Moves runs of bytes. A thread fills a cell of 16 aligned bytes of the output from any place in the input. Axis 0 counts the
+// cells of a run; the first and the last cell may be cut.
 template <class Byte>
 __global__ void move_runs(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -73,7 +75,7 @@ __global__ void move_runs(const MoveRow* __restrict__ rows, const int* __restric
     offsets_of(row, line, 1, from, to);
     const Byte* input = global((const Byte*)row.input) + from;
     Byte* output = global((Byte*)row.output) + to;
-    // the cell's place counted from the start of the run, which lies somewhere in the first cell
+    // the cell's place, counted from the start of the run, which is somewhere in the first cell
     const long long begin = (long long)cell * 16 - (long long)((unsigned long long)output & 15);
     const long long end = begin + 16;
     const Byte* source = input + begin;
@@ -88,7 +90,7 @@ __global__ void move_runs(const MoveRow* __restrict__ rows, const int* __restric
         *(uint4*)(output + begin) = uint4{words[0], words[1], words[2], words[3]};
         continue;
       }
-      // Whole words around the bytes: those of the sample itself, but for its first and last ones.
+      // Whole words around the bytes, if they are in the memory of the sample: not at its start and its end.
       if (words >= row.input && words + 5 <= row.input_end) {
         const unsigned w1 = words[1], w2 = words[2], w3 = words[3], bits = odd * 8;
         *(uint4*)(output + begin) = uint4{__funnelshift_r(words[0], w1, bits), __funnelshift_r(w1, w2, bits),

@@ -1,4 +1,4 @@
-// What the kernels that move boxes of elements have in common: their rows, and groups of neighbours.
+// The common parts of the kernels that move boxes of elements: their rows, and groups of neighbours.
 #pragma once
 #include "ragged.cuh"
 
@@ -7,9 +7,9 @@ const int AXES = 6;
 struct MoveRow {
   const void* input;
   void* output;
-  const void* input_end;      // of the sample that has the box
+  const void* input_end;      // end of the sample with the box
   unsigned total;             // elements of a box, or cells of all runs
-  unsigned run;               // bytes that lie together on either side, for move_runs
+  unsigned run;               // bytes that are next to each other in input and output, for move_runs
   int ndim;
   unsigned extents[AXES];     // innermost first
   unsigned multipliers[AXES]; // quotients without a division: (mulhi(n, multiplier) + n) >> shift

@@ -10,7 +10,7 @@ from numba import cuda
 
 
 def require() -> None:
-    """Refuses to go on without numba-cuda: what Numba itself still has of CUDA is old and knows no recent GPU."""
+    """Raises an error if numba-cuda is missing: the CUDA part of Numba itself is old and does not support recent GPUs."""
     if find_spec("numba_cuda") is None:
         raise ModuleNotFoundError(
             'numba-cuda is needed for fn.numba_function(device="gpu") and is not installed: pip install "numba-cuda[cu13]"',
@@ -26,7 +26,7 @@ def launcher(
     blocks: Sequence[int],
     threads: Sequence[int],
 ) -> Callable[[int, Sequence[Any]], None]:
-    """A function ``(stream, arrays)`` that launches a kernel compiled for these types and numbers of axes."""
+    """Returns a function ``(stream, arrays)`` that launches a kernel compiled for these types and numbers of axes."""
     kinds = [numba.types.Array(numba.from_dtype(dtype), ndim, "C") for dtype, ndim in (*outs, *ins)]
     kernel = cuda.jit(numba.types.void(*kinds))(getattr(function, "py_func", function))
 

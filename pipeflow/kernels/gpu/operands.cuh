@@ -10,7 +10,7 @@ struct Operand {
   int type, form;
 };
 
-// Extents of the result with the strides of up to three operands, outermost first; axes that can be joined are.
+// Extents of the result with the strides of up to three operands, outermost first; axes that can be joined are joined.
 struct Axis {
   long long extent;
   long long stride[3];

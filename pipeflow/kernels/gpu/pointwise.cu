@@ -1,7 +1,7 @@
 // Arithmetic, comparison, bitwise and mathematical operators with broadcasting.
 //
-// The type that the operands meet in is one that C holds exactly: int for all up to 32 bits, long long and unsigned long
-// long for the others, float for FLOAT16 and FLOAT, double. Integers wrap around when the result is stored.
+// C has all numbers of the common type of the operands: int for integers up to 32 bits, long long and unsigned long long for the
+// others, float for FLOAT16 and FLOAT, double for FLOAT64. Integers wrap around when the result is stored.
 // instances: arithmetic<COMPUTED>; functions<COMPUTED>
 #include "operands.cuh"
 #include "operations.cuh"
@@ -12,14 +12,14 @@ struct PointwiseRow {
   const Axis* axes;
   long long total, inner;
   int ndim, operation, output_type;
-  int in_half;  // the operands meet in FLOAT16: what is not of that type is rounded to it
+  int in_half;  // the common type is FLOAT16: operands of other types are rounded to it
 };
 
 template <class C> struct Unsigned { typedef C type; };
 template <> struct Unsigned<int> { typedef unsigned type; };
 template <> struct Unsigned<long long> { typedef word64 type; };
 
-// Integers are computed without a sign, where overflow is defined.
+// Integers are computed as unsigned ones, for which overflow is defined.
 #define WRAPPING(a, symbol, b) ((C)((typename Unsigned<C>::type)(a)symbol(typename Unsigned<C>::type)(b)))
 
 // The operation is chosen once for eight elements.
@@ -125,7 +125,7 @@ template <class C> __device__ __forceinline__ C heavy(int operation, C a, C b) {
       return result;
     }
     if (b == 0) return 0;
-    const bool overflows = Limits<C>::is_signed && b == (C)-1;  // the smallest number has no opposite
+    const bool overflows = Limits<C>::is_signed && b == (C)-1;  // the smallest number has no positive form
     if (operation == QUOTIENT) return overflows ? WRAPPING(0, -, a) : a / b;
     return overflows ? (C)0 : a % b;
   }
@@ -142,7 +142,7 @@ __device__ __forceinline__ void operand_in_type(C (&v)[EIGHT], const PointwiseRo
     }
 }
 
-// Also a third operand, the upper limit of CLAMP: mostly a single number, so always read one by one.
+// There may be a third operand, the upper limit of CLAMP. It is usually a single number, so its elements are read one by one.
 template <class C> __device__ __forceinline__ void read_third(C (&v)[EIGHT], const PointwiseRow& row, long long i) {
 #pragma unroll
   for (int k = 0; k < EIGHT; ++k) {
@@ -169,7 +169,7 @@ __global__ void arithmetic(const PointwiseRow* __restrict__ rows, const int* __r
   });
 }
 
-// Functions that take most of the time themselves: one element after another.
+// Functions whose computation takes most of the time: one element after another.
 template <class C>
 __global__ void functions(const PointwiseRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -1,5 +1,5 @@
-// Random numbers: each is a function of the sample's key and the place of the element, the one of seeds.py, so that the
-// numbers are the CPU's.
+// Random numbers: each is a function of the sample's key and the place of the element, the same as in seeds.py, so that the
+// numbers are equal to the CPU's.
 // instances: random_numbers; gaussian_noise; salt_and_pepper<WORD>; shot_noise
 #include "divide.cuh"
 #include "elements.cuh"
@@ -9,9 +9,9 @@ enum Distribution { UNIFORM, LISTED, NORMAL, COIN };
 
 struct RandomRow {
   void* output;
-  const double* values;  // of LISTED, as they are to come out
+  const double* values;  // for LISTED: the values in the form of the result
   word64 key;
-  double low, high;  // of UNIFORM; mean and deviation of NORMAL; the probability of COIN
+  double low, high;  // for UNIFORM; mean and deviation for NORMAL; the probability for COIN
   double top;        // the largest number below `high` in the output's type
   long long total;
   int listed, distribution, output_type;
@@ -20,7 +20,7 @@ struct RandomRow {
 // Rounds half away from zero, as NumPy's floor does.
 __device__ __forceinline__ double rounded(double x) { return copysign(floor(__dadd_rn(fabs(x), 0.5)), x); }
 
-// FLOAT16 straight from double: by way of float some numbers would be rounded twice.
+// FLOAT16 directly from double: with float between them, some numbers would be rounded twice.
 __device__ __forceinline__ double through_half(double x) { return (double)__half2float(__double2half(x)); }
 
 __device__ __forceinline__ double number_of(const RandomRow& row, long long i, bool whole) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ double number_of(const RandomRow& row, long long i, b
   }
   const double value = __dadd_rn(row.low, __dmul_rn(unit_of(row.key, i), row.high - row.low));
   if (whole) return rounded(value);
-  // rounding to the output's type must not reach the excluded end
+  // after rounding to the output's type, the excluded end must not be reached
   const double in_type = row.output_type == FLOAT64   ? value
                          : row.output_type == FLOAT32 ? (double)(float)value
                                                       : through_half(value);
@@ -95,7 +95,7 @@ struct SaltRow {
   const void* input;
   void* output;
   const void* values;        // salt, pepper
-  word64 key, hit, white;    // of 2**32: how likely noise is, and how likely it is salt
+  word64 key, hit, white;    // hit, white: the probability of noise, and of salt in it, times 2**32
   Divider inner, channels;
   unsigned total;
 };
@@ -127,7 +127,7 @@ struct ShotRow {
   int input_type, output_type;
 };
 
-// A count with this mean: summed up where it is small, else by transformed rejection.
+// A Poisson number with this mean: by adding numbers if the mean is small, else by transformed rejection.
 __device__ __noinline__ double poisson(word64 key, double mean) {
   if (!(mean > 0)) return 0;
   if (mean < 12) {

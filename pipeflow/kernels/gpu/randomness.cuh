@@ -1,4 +1,4 @@
-// Random numbers: each is a function of a key and of its number, the one of seeds.py.
+// Random numbers: each is a function of a key and of its number, the same as in seeds.py.
 #pragma once
 #include "elements.cuh"
 

@@ -1,5 +1,5 @@
 // Reductions over some axes, in two steps that always add in the same order: each block reduces a chunk to a partial result,
-// then one thread a result joins the chunks. And normalisation by such results.
+// then one thread for each result joins the chunks. And normalisation with such results.
 //
 // A is the type of sums: double for floats, 64-bit integers for integers.
 // instances: reduce<ACCUMULATED>; finish<ACCUMULATED>; reduce_span<ACCUMULATED, 1|3>; normalize
@@ -7,7 +7,8 @@
 // instances: normalize_span<unsigned char|float, 1|3>
 #include "reductions.cuh"
 
-// Any axes. A block takes a chunk of the elements of up to 256 neighbouring results, or every thread a result of few elements.
+// For any axes. A block reduces a chunk of the elements of up to 256 neighbouring results, or each thread a result of few
+// elements.
 template <class A>
 __global__ void reduce(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ A shared[THREADS];
@@ -49,7 +50,7 @@ __global__ void reduce(const ReduceRow* __restrict__ rows, const int* __restrict
   if (active && lane == 0) ((A*)row.partials)[chunk * row.results + result] = total;
 }
 
-// One stretch of memory a result (INNER 1), or the pixels of three channels (INNER 3): read eight at a time.
+// One stretch of memory for each result (INNER 1), or pixels of three channels (INNER 3): read eight at a time.
 template <class A, int INNER>
 __global__ void reduce_span(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ A shared[THREADS];
@@ -88,14 +89,15 @@ __global__ void reduce_span(const ReduceRow* __restrict__ rows, const int* __res
   }
 }
 
-// What sums of bytes and of floats are kept in by one thread, over a chunk of 16384 values.
+// The types in which one thread keeps sums of bytes and of floats, over a chunk of 16384 values.
 template <class In> struct Sums;
 template <> struct Sums<byte> { typedef int own; typedef word64 partial; };
 template <> struct Sums<float> { typedef double own; typedef double partial; };
 
-// Sums of bytes and floats over one stretch of memory a result, as reduce_span, without choices for each element. MOMENTS 2: the
-// distances from the first value, their squares, and that value, from which finish_moments makes a mean and a factor. The
-// partials are numbers of `partial` for sums, of double for moments: MOMENTS planes and the first values.
+// Sums of bytes and floats over one stretch of memory for each result, as in reduce_span, but without a branch for each element.
+// MOMENTS 2: the sums of the distances from the first value and of their squares, and that value, from which finish_moments
+// makes a mean and a factor. The partial results have the type `partial` for sums, double for moments: MOMENTS planes and the
+// first values.
 template <class In, int INNER, int MOMENTS>
 __global__ void sum_span(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
   typedef typename Sums<In>::own Own;
@@ -152,7 +154,7 @@ __global__ void finish_moments(const MomentsRow* __restrict__ rows, const int* _
     sum += row.partials[chunk * row.results + result];
     squares += row.partials[plane + chunk * row.results + result];
   }
-  const double mean = sum / row.count, all = squares - sum * mean, distances = all < 0 ? 0 : all;  // NaN stays
+  const double mean = sum / row.count, all = squares - sum * mean, distances = all < 0 ? 0 : all;  // NaN stays NaN
   const double deviation = sqrt(distances / row.divisor + row.epsilon);
   row.means[result] = row.partials[2 * plane + result] + mean;
   row.factors[result] = deviation > 0 ? row.scale / deviation : 0.0;
@@ -164,7 +166,7 @@ struct FinishRow {
   long long results, chunks;
   double count, epsilon, scale;
   int operation, finish, output_type;
-  int truncates;  // means in integers are cut off
+  int truncates;  // the fraction of means in integers is cut off
 };
 
 template <class A>
@@ -195,7 +197,7 @@ struct NormalizeRow {
   void* output;
   const double* means;
   const double* factors;
-  const Extent* axes;  // of the data, neighbours joined, with their strides among the means
+  const Extent* axes;  // of the data, with neighbouring axes joined, and their strides in the means
   long long total;
   float shift;
   int ndim, input_type, output_type;
@@ -255,7 +257,7 @@ __global__ void normalize_span(const SpanRow* __restrict__ rows, const int* __re
   const auto result = [&](int c, In x) {
     return __fadd_rn(__fmul_rn(__fadd_rn((float)x, -mean[c]), factor[c]), shift);
   };
-  // A share begins at a whole number of groups, so that each group begins with channel 0.
+  // A share begins after a whole number of groups, so that each group begins with channel 0.
   const long long size = BLOCK_ELEMENTS / GROUP * GROUP;
   const long long end = share + 1 == shares ? row.count : (share + 1) * size;
   const bool vectors = (((word64)input & (4 * sizeof(In) - 1)) | ((word64)output & 15)) == 0;

@@ -1,8 +1,8 @@
-// What the kernels of reductions have in common: their rows, how two partial results become one, and reading a stretch of memory.
+// The common parts of reductions: their rows, how two partial results are joined, and how a stretch of memory is read.
 #pragma once
 #include "elements.cuh"
 
-enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER };  // the last one passes NaN over
+enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER };  // the last one ignores NaN
 enum Finish { AS_IT_IS, MEAN, ROOT, FACTOR };
 
 const int THREADS = 256;
@@ -14,13 +14,13 @@ struct Extent {
 struct ReduceRow {
   const void* input;
   void* partials;         // A[chunks][results]
-  const void* means;      // of DISTANCES: one number, or one a result
+  const void* means;      // for DISTANCES: one number, or one for each result
   const Extent* kept;     // outermost first, without the innermost axis if that is kept
   const Extent* reduced;
   long long results, inner;  // inner: extent of the innermost axis if it is kept, else 1
-  long long count, chunk;    // elements of a result, of which a block takes `chunk`
+  long long count, chunk;    // elements of a result; a block reduces `chunk` of them
   int kept_ndim, reduced_ndim, input_type, means_type, one_mean, operation;
-  int one_by_one;            // each thread makes a whole result
+  int one_by_one;            // 1 if each thread makes a whole result
 };
 
 template <class A> struct Extreme;
@@ -41,7 +41,7 @@ template <class A> __device__ __forceinline__ A neutral(int operation) {
   return operation == SMALLEST ? Extreme<A>::high() : operation >= LARGEST ? Extreme<A>::low() : (A)0;
 }
 
-// NaN stays: what is compared with it is not smaller and not larger.
+// NaN stays: nothing is smaller or larger than NaN.
 template <class A> __device__ __forceinline__ A joined(int operation, A a, A b) {
   switch (operation) {
     case SMALLEST: return b < a || b != b ? b : a;
@@ -89,11 +89,11 @@ template <class A> __device__ __forceinline__ A over_lanes(int operation, A valu
   return shared[threadIdx.x];
 }
 
-// Calls add(channel, value) for the values from `begin` to `end`, of which a thread takes groups; INNER channels lie side by side.
+// Calls add(channel, value) for this thread's groups of the values from `begin` to `end`; INNER channels are interleaved.
 template <class In, int INNER, class F>
 __device__ __forceinline__ void over_span(const In* __restrict__ input, long long begin, long long end, F add) {
   const int GROUP = 4;                      // values of a load
-  const int AT_ONCE = INNER == 1 ? 4 : 2;   // loads that are under way
+  const int AT_ONCE = INNER == 1 ? 4 : 2;   // loads that are in flight
   const int step = GROUP * INNER, stride = THREADS * step;
   long long i = begin + (long long)threadIdx.x * step;
   if (((word64)(input + begin) & (sizeof(In) * GROUP - 1)) == 0)

@@ -1,4 +1,4 @@
-// Resizing along one axis at a time, for volumes, extreme scales and every pair of types; and picking the nearest pixels.
+// Resizes along one axis at a time, for volumes, extreme scales and every pair of types; and picks the nearest pixels.
 // instances: resize_axis<float|double>; pick<WORD>
 #include "divide.cuh"
 #include "elements.cuh"
@@ -15,7 +15,7 @@ struct AxisRow {
   int input_type, output_type;
 };
 
-// The weighted sum along the axis in float32, as on the CPU; C is what holds the numbers of the input.
+// The weighted sum along the axis in float32, as on the CPU; C is a type that has the numbers of the input.
 template <class C>
 __global__ void resize_axis(const AxisRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -50,7 +50,7 @@ struct PickRow {
 
 template <class T> struct alignas(sizeof(T) * 4) Four { T at[4]; };
 
-// Elements of the nearest pixels, whatever they are: four neighbours a thread.
+// Copies elements of any type from the nearest pixels: a thread copies four neighbours.
 template <class T>
 __global__ void pick(const PickRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -1,6 +1,6 @@
-// Resizing images in one pass. A block makes a tile of the output: it blends the rows of the input that the tile's rows need
-// into shared memory, then the columns from there. Tap tables come from taps.cu, with the weights that the CPU uses; sums are
-// float32 in the same order. resize_normalize also normalises the pixels of RGB images, instead of a second kernel.
+// Resizes images in one pass. A block makes a tile of the output: it blends the rows of the input into the tile's rows in shared
+// memory, then the columns of these. Tap tables come from taps.cu, with the weights that the CPU uses; sums are float32 in the
+// same order. resize_normalize also normalises the pixels of RGB images, instead of a second kernel.
 // instances: resize_tiles<unsigned char|float, unsigned char|float, 0|1|3>
 // instances: resize_normalize<unsigned char|float, float|__half|unsigned char|signed char>
 #include "elements.cuh"
@@ -20,7 +20,7 @@ struct TileRow {
   long long input_plane, output_plane;  // strides in elements
   int input_row;                        // stride in elements
   int height, width;                    // of the output
-  int pixel;                            // channels that lie together
+  int pixel;                            // interleaved channels
   int y_taps, x_taps;
   int tile_width, tiles_x, tiles_y;     // the width is a power of two
 };
@@ -41,7 +41,7 @@ template <bool INSIDE> __device__ __forceinline__ void read_four(float (&v)[4], 
   for (int k = 0; k < 4; ++k) v[k] = source[k];
 }
 
-// The sums of four neighbours over rows below one another. INSIDE: the words around all of them are memory of the sample.
+// The sums of four neighbours over consecutive rows. INSIDE: the words around all of them are in the memory of the sample.
 template <bool INSIDE, class In>
 __device__ __forceinline__ void blend_four(float (&sum)[4], const In* source, const float* weights, const TileRow& row) {
   const int taps = row.y_taps, step = row.input_row;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void blend_four(float (&sum)[4], const In* source, co
 
 struct Tile {
   int plane, top, left, lines, columns;  // of the output
-  int low, pitch;                        // the first pixel of the blended rows, and their distance
+  int low, pitch;                        // the first pixel of the blended rows, and the distance between two rows
 };
 
 // Blends rows of the input to the rows of a tile; each warp makes one. PIXEL is the number of channels, 0 for any.
@@ -70,7 +70,7 @@ __device__ __forceinline__ Tile blend_rows(float* blended, const TileRow& row, i
   tile.left = tile_x * row.tile_width;
   tile.lines = min(TILE_ROWS, row.height - tile.top);
   tile.columns = min(row.tile_width, row.width - tile.left);
-  // the first input pixels of neighbouring outputs rise, or fall where the image is mirrored
+  // the first input pixels of neighbouring outputs rise, or fall if the image is mirrored
   const int* x_starts = global(row.x_starts) + tile.left;
   const int one = x_starts[0], other = x_starts[tile.columns - 1];
   tile.low = min(one, other);
@@ -87,7 +87,7 @@ __device__ __forceinline__ Tile blend_rows(float* blended, const TileRow& row, i
       float sum[4] = {0, 0, 0, 0};
       if (at + 4 <= span) {
         const byte *low = (const byte*)source - 3, *high = (const byte*)(source + (long long)(taps - 1) * step) + 8;
-        const bool bytes = Same<In, byte>::value;  // floats are read one by one, or from addresses of whole vectors
+        const bool bytes = Same<In, byte>::value;  // floats are read one by one, or as aligned vectors
         if (!bytes || (low >= row.input && high <= row.input_end)) blend_four<true>(sum, source, weights, row);
         else blend_four<false>(sum, source, weights, row);
       } else {
@@ -154,7 +154,7 @@ struct NormalTileRow {
   TileRow tile;
   float mean[3], factor[3];
   float shift;
-  int rounds;  // between resizing and normalising the pixels are bytes
+  int rounds;  // 1 if the pixels are rounded to bytes between resizing and normalising
   int output_row, output_pixel;  // strides in elements
   long long output_channel;
 };

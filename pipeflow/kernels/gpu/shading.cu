@@ -1,4 +1,4 @@
-// Images made lighter, darker or flatter by a pattern, a number for each pixel; random patterns; strokes of rain, and snow.
+// Makes images lighter, darker or flatter by a pattern, a number for each pixel; random patterns; strokes of rain, and snow.
 // instances: shade<unsigned char|float>; refine; find_extremes; draw_rain<unsigned char|float>; relight
 #include "divide.cuh"
 #include "elements.cuh"
@@ -19,7 +19,7 @@ struct ShadeRow {
   void* output;
   const float* lines;      // CLOUD: the field
   const float* columns;
-  const int* extremes;     // CLOUD: the least and the largest number of the field, as ordered integers
+  const int* extremes;     // CLOUD: the smallest and the largest number of the field, as ordered integers
   float slope, offset;
   float times, plus;       // CLOUD: pattern * times + plus
   int pattern, stride;     // CLOUD: numbers in a row of the field
@@ -60,7 +60,8 @@ __global__ void shade(const ShadeRow* __restrict__ rows, const int* __restrict__
   }
 }
 
-// A random lattice twice as fine as the one before, linear between its nodes, plus random numbers; the first has these only.
+// A random lattice, twice as fine as the one before: the one before, linear between its nodes, plus random numbers. The first
+// has only random numbers.
 struct LatticeRow {
   const float* coarse;
   float* fine;
@@ -95,7 +96,7 @@ __global__ void refine(const LatticeRow* __restrict__ rows, const int* __restric
   }
 }
 
-// The least and the largest number of the upper left part of a field.
+// The smallest and the largest number of the upper left part of a field.
 struct ExtremesRow {
   const float* field;
   int* extremes;
@@ -122,12 +123,12 @@ __global__ void find_extremes(const ExtremesRow* __restrict__ rows, const int* _
   }
 }
 
-// Strokes mixed into the image one after another. A thread looks at all strokes for its pixel, which keeps their order.
+// Mixes strokes into the image one after another. A thread goes through all strokes for its pixel, which keeps their order.
 struct RainRow {
   const void* input;
   void* output;
   const int* tops;         // the first row of each stroke
-  const double* lefts;     // and its first column there
+  const double* lefts;     // the column of each stroke in its first row
   const float* color;
   double lean;
   float opacity;
@@ -162,12 +163,13 @@ __global__ void draw_rain(const RainRow* __restrict__ rows, const int* __restric
   }
 }
 
-// Every pixel of three bytes at another lightness, half the sum of its extremes; hue and saturation stay.
+// Changes the lightness of every pixel of three bytes, half the sum of its largest and smallest value; hue and saturation do not
+// change.
 struct LightRow {
   const byte* input;
   byte* output;
-  const float* lightness;  // for each sum of the extremes
-  const float* scale;      // of the distances from the lightness
+  const float* lightness;  // for each sum of the largest and the smallest value
+  const float* scale;      // factor of the distances from the lightness
   long long total;         // pixels
 };
 

@@ -1,11 +1,12 @@
-// Squares, squared distances from means, and extremes of bytes and floats over one stretch of memory a result, or over pixels of three
-// channels: each operation has an instance. The results are those of reduce_span in reduce.cu, which has the other types.
+// Squares, squared distances from means, and extremes of bytes and floats over one stretch of memory for each result, or over
+// pixels of three channels. Each operation has an instance. The results are equal to those of reduce_span in reduce.cu, which is
+// for all other types.
 //
 // The last number is one of enum Reduction: 1 SQUARES, 2 DISTANCES, 3 SMALLEST, 4 LARGEST.
 // instances: span<unsigned char|float, 1|3, 1|2|3|4>
 #include "reductions.cuh"
 
-// What one thread keeps over its part of a chunk, and a block stores: the accumulated type of the finishing kernel.
+// The types in which a thread keeps the result of its part of a chunk, and in which a block stores it: the one that finish reads.
 template <class In, int OPERATION> struct Kept { typedef double own; typedef double partial; };
 template <> struct Kept<byte, SQUARES> { typedef int own; typedef word64 partial; };
 template <> struct Kept<byte, SMALLEST> { typedef int own; typedef word64 partial; };
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(THREADS, 4) span(const ReduceRow* __restrict__
   Own total[INNER], mean[INNER];
 #pragma unroll
   for (int c = 0; c < INNER; ++c) {
-    // an extreme begins with a value of its channel, which changes none
+    // an extreme begins with a value of its channel, which does not change the result
     total[c] = extreme ? (Own)input[begin + c] : (Own)0;
     mean[c] = OPERATION == DISTANCES ? (Own)mean_of<double>(row, outer * INNER + c) : (Own)0;
   }

@@ -6,13 +6,13 @@
 struct TapsRow {
   int* starts;      // one for each output
   float* weights;   // `taps` for each output
-  double low, high; // the region; high below low mirrors
+  double low, high; // the region; if high is below low, it is mirrored
   int size;         // of the input along the axis
   int full, first;  // extent of the whole grid, and the first output of it
   int count;        // outputs
-  int taps;         // as many as any output needs
+  int taps;         // the most taps that an output needs
   int mirror;       // the outputs in reverse order
-  int kind;         // of the filter: as in kernels/cpu/resample.py
+  int kind;         // the filter, as in kernels/cpu/resample.py
   int antialias;
 };
 
@@ -44,7 +44,7 @@ __global__ void taps(const TapsRow* __restrict__ rows, const int* __restrict__ f
   float* weights = row.weights + (long long)target * row.taps;
   const double scale = (row.high - row.low) / row.full;
   if (row.kind == NEAREST) {
-    // The steps are added up in float32, as on the CPU: where a place falls between two pixels, the sum's rounding decides.
+    // The steps are added up in float32, as on the CPU: if a place is at the edge of two pixels, the rounding of the sum decides.
     const float step = (float)scale;
     float at = (float)twice_rounded(row.first + 0.5, scale, row.low);
     for (int i = 0; i < number; ++i) at = __fadd_rn(at, step);

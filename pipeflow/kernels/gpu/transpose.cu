@@ -1,15 +1,14 @@
-// Moves boxes whose innermost axis in the input is another one than in the output, so that both sides are read and written in
-// the order of their memory.
+// Moves boxes whose innermost axis differs between input and output, so that both are accessed in the order of their memory.
 //
-// Axis 0 of a row is the innermost one of the output, axis 1 that of the input, and the multipliers and shifts of these two are
-// those of their numbers of blocks (operators/on_gpu/transposes.py).
+// Axis 0 of a row is the innermost axis of the output, axis 1 that of the input. The multipliers and shifts of these two are for
+// their numbers of blocks (operators/on_gpu/transposes.py).
 // instances: transpose<WORD>; transpose<Three>; split_pixels<WORD>; join_pixels<WORD>
 #include "moves.cuh"
 
 const int THREADS = 256;
 
-// The tile of a block in shared memory. A column of it is a line of the output, and its pitch is an odd number of words: threads
-// that store to neighbouring columns, or load from neighbouring cells, use different banks.
+// The tile of a block in shared memory. A column of it is a line of the output, and its pitch is an odd number of words: so
+// threads that store to neighbouring columns, or load from neighbouring cells, use different banks.
 template <class T> struct Tile {
   typedef T Cell;
   static const int side = sizeof(T) <= 2 ? 64 : 32;
@@ -24,7 +23,7 @@ template <> struct Tile<Three> {
 __device__ __forceinline__ unsigned cell_of(Three x) { return x.at[0] | x.at[1] << 8 | (unsigned)x.at[2] << 16; }
 template <class T> __device__ __forceinline__ T cell_of(T x) { return x; }
 
-// Stores neighbours of a column. WHOLE: all of them, at an address that is a multiple of four.
+// Stores neighbours of a column. WHOLE: all of them are stored, at an address that is a multiple of four.
 template <bool WHOLE, class T> __device__ __forceinline__ void store_cells(T* output, const T* cells, int count) {
   typedef Tile<T> tile;
   if constexpr (tile::group == 1) {
@@ -63,8 +62,9 @@ template <bool WHOLE> __device__ __forceinline__ void store_cells(Three* output,
   }
 }
 
-// Where a thread works in a tile: it loads cells of the line `x`, and stores groups of cells from `along`. Neighbouring threads load
-// along axis 1 and store along axis 0. Two columns of bytes that a warp reads at once are 16 apart, in other banks.
+// The place of a thread in a tile: it loads cells of the line `x`, and stores groups of cells from `along` on. Neighbouring
+// threads load along axis 1 and store along axis 0. Two columns of bytes that a warp reads at once are 16 apart, so they are in
+// different banks.
 template <class T> struct Threads {
   typedef Tile<T> tile;
   static const int rows = THREADS / tile::side, lanes = tile::side / tile::group, columns = THREADS / lanes;
@@ -76,7 +76,7 @@ template <class T> struct Threads {
   static __device__ __forceinline__ int column(int k) { return lanes == 16 ? (k & 1) * 8 + (k >> 1) * 32 : k * columns; }
 };
 
-// One tile of which `height` lines and `width` columns are left; `input` and `output` are the places of the thread.
+// Moves one tile, of which `height` lines and `width` columns remain; `input` and `output` are the addresses of the thread.
 template <bool WHOLE, class T>
 __device__ __forceinline__ void move_tile(typename Tile<T>::Cell* cells, const Threads<T>& at, const T* input, T* output,
                                           long long step, long long line, int height, int width) {
@@ -186,7 +186,7 @@ template <class T> __device__ __forceinline__ void store_plane(T* output, const 
   }
 }
 
-// Calls f(number) for each group of four pixels of the line that a block shares in, and last(number) for pixels after the groups.
+// Calls whole(number) for each group of four pixels in this block's part of a line, and last(number) for pixels after the groups.
 const unsigned SHARE = 4096;
 
 template <class Whole, class Last>
@@ -201,7 +201,7 @@ __device__ __forceinline__ void over_pixels(unsigned part, unsigned pixels, Whol
   }
 }
 
-// Pixels of three channels to three planes: axis 0 counts the pixels, which are dense in the input.
+// Splits pixels of three channels into three planes: axis 0 counts the pixels, which are dense in the input.
 template <class T>
 __global__ void split_pixels(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -230,7 +230,7 @@ __global__ void split_pixels(const MoveRow* __restrict__ rows, const int* __rest
       });
 }
 
-// Three planes to pixels of three channels: axis 1 counts the pixels, which are dense in the output.
+// Joins three planes to pixels of three channels: axis 1 counts the pixels, which are dense in the output.
 template <class T>
 __global__ void join_pixels(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

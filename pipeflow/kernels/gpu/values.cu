@@ -1,4 +1,4 @@
-// Numbers that choose or move: one_hot, lookup_table, coord_transform.
+// one_hot, lookup_table and coord_transform.
 // instances: one_hot<WORD>; look_up<WORD>; transform_points<double>
 #include "divide.cuh"
 #include "elements.cuh"
@@ -7,7 +7,7 @@ struct OneHotRow {
   const void* input;
   void* output;
   const void* values;       // off, on
-  Divider inner, classes;   // extents behind the new axis, and along it
+  Divider inner, classes;   // extents after the new axis, and along it
   unsigned total;
   int input_type;
 };
@@ -33,7 +33,7 @@ struct LookUpRow {
   const void* input;
   void* output;
   const void* table;
-  word64 last;       // the entry for numbers that have none
+  word64 last;       // the entry for numbers without an entry
   long long total;
   int input_type;
 };
@@ -49,7 +49,7 @@ __global__ void look_up(const LookUpRow* __restrict__ rows, const int* __restric
     load_eight(v, row.input, row.input_type, i, row.total);
     T found[EIGHT];
 #pragma unroll
-    for (int k = 0; k < EIGHT; ++k) found[k] = table[min((word64)v[k], row.last)];  // negative numbers become huge ones
+    for (int k = 0; k < EIGHT; ++k) found[k] = table[min((word64)v[k], row.last)];  // negative numbers become very large ones
     if (i + EIGHT <= row.total && aligned(output + i)) {
       write_eight(output, i, found);
     } else {
@@ -67,7 +67,7 @@ struct PointsRow {
   const double* offset;   // one for each output coordinate
   double factor;
   int size;               // coordinates of a point of the input
-  Divider result;         // coordinates of one of the output
+  Divider result;         // coordinates of a point of the output
   unsigned total;
   int input_type, output_type;
 };

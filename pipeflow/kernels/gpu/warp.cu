@@ -1,7 +1,7 @@
-// Affine warps: every output pixel looks up its place in the input; a thread makes one pixel with all its channels.
+// Affine warps: every output pixel is taken from a position of the input; a thread makes one pixel with all its channels.
 //
-// Places are computed as on the CPU, with the same fused steps, so that both look up the same pixels. Beyond the border
-// lies the fill value, which takes part in the interpolation, or, where clamped, the border pixel.
+// Positions are computed as on the CPU, with the same fused steps, so that both take the same pixels. Pixels outside the image
+// have the fill value, which is also interpolated, or if clamped, the value of the border pixel.
 // instances: warp<unsigned char|float, unsigned char|float>; warp_any<float|double>; warp_nearest<WORD>
 #include "divide.cuh"
 #include "elements.cuh"
@@ -9,7 +9,7 @@
 struct WarpRow {
   const void* input;
   void* output;
-  const void* fill;           // one value a channel: float32, or as bytes of the elements for warp_nearest
+  const void* fill;           // one value for each channel: float32, or the bytes of an element for warp_nearest
   const float* given;         // a matrix in device memory, or none
   double matrix[12];          // output to input, x first; rows of three or four
   int ndim, invert;
@@ -21,8 +21,8 @@ struct WarpRow {
   int input_type, output_type;
 };
 
-// The matrix that maps output to input: the host's, or one from device memory, turned round where that is asked. Every loop is
-// unrolled, so that the numbers stay in registers: an index that is known only at run time would put them into memory.
+// The matrix that maps output to input: the host's, or one from device memory, inverted if requested. Every loop is unrolled, so
+// that the numbers stay in registers: with an index that is known only at run time they would be in memory.
 __device__ __forceinline__ void load_matrix(const WarpRow& row, double (&m)[12]) {
   if (!row.given) {
 #pragma unroll
@@ -61,7 +61,8 @@ __device__ __forceinline__ void load_matrix(const WarpRow& row, double (&m)[12])
 __device__ __forceinline__ float limited(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 __device__ __forceinline__ double limited(double x, double low, double high) { return fmin(fmax(x, low), high); }
 
-// The pixel at a whole position, -1 for outside. Index counts elements: 32 bits are enough for almost all images.
+// The index of the pixel at a whole position, -1 if it is outside. The type Index counts elements: 32 bits are enough for almost
+// all images.
 template <class Index> __device__ __forceinline__ Index place_of(int x, int y, const WarpRow& row) {
   if (row.clamped) {
     x = min(max(x, 0), row.width - 1);
@@ -82,7 +83,7 @@ __device__ __forceinline__ Index nearest_place(const WarpRow& row, const double 
   return place_of<Index>(nearest_of(m[0], j + 0.5, c, row.width + 1), nearest_of(m[3], j + 0.5, d, row.height + 1), row);
 }
 
-// An image, or a slice of a volume's: load(element) gives a float, store(channel, float) takes the results.
+// A pixel of an image, or of a slice of a volume: load(element) returns a float, store(channel, float) gets the results.
 template <class Index, class Load, class Store>
 __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)[12], int i, int j, Load load, Store store) {
   const float* fill = (const float*)row.fill;
@@ -93,7 +94,7 @@ __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)
   }
   const float x0 = (float)__fma_rn(m[1], i + 0.5, m[2]), y0 = (float)__fma_rn(m[4], i + 0.5, m[5]);
   const float centre = (float)j + 0.5f;
-  // Far outside, where the conversion to an integer would overflow, everything is fill or border anyway.
+  // Far outside, where the conversion to an integer would overflow, every pixel is fill or border.
   const float x = limited(__fadd_rn(__fmaf_rn((float)m[0], centre, x0), -0.5f), -2.0f, (float)(row.width + 1));
   const float y = limited(__fadd_rn(__fmaf_rn((float)m[3], centre, y0), -0.5f), -2.0f, (float)(row.height + 1));
   const float left = floorf(x), top = floorf(y);
@@ -183,7 +184,7 @@ __global__ void warp(const WarpRow* __restrict__ rows, const int* __restrict__ f
                    [&](int i, float value) { output[i] = saturated<Out>(value); });
 }
 
-// Every other pair of types, and more elements; C is what holds the numbers of the input.
+// Every other pair of types, and more elements; C is a type that has the numbers of the input.
 template <class C>
 __global__ void warp_any(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -193,7 +194,7 @@ __global__ void warp_any(const WarpRow* __restrict__ rows, const int* __restrict
       [&](long long i, float value) { store_one<true, float>(row.output, row.output_type, i, value); });
 }
 
-// The nearest pixels of images without a change of type: elements are copied as they are.
+// The nearest pixels of images without a change of type: elements are copied.
 template <class T>
 __global__ void warp_nearest(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -1,8 +1,8 @@
 // Whole words from any address.
 #pragma once
 
-// Four bytes from an address that need not be a multiple of four. Words around them are read where they lie between `begin` and
-// `end`, the memory of the sample; at its very edges the bytes one by one.
+// Four bytes from an address that need not be a multiple of four. If the words around them are between `begin` and `end`, in the
+// memory of the sample, the words are read; at its edges, the bytes are read one by one.
 __device__ __forceinline__ unsigned bytes_at(const unsigned char* source, const void* begin, const void* end) {
   const unsigned odd = (unsigned)((unsigned long long)source & 3);
   const unsigned* words = (const unsigned*)(source - odd);
@@ -11,15 +11,15 @@ __device__ __forceinline__ unsigned bytes_at(const unsigned char* source, const 
   return source[0] | source[1] << 8 | source[2] << 16 | (unsigned)source[3] << 24;
 }
 
-// The same where the words around are known to be memory of the sample.
+// The same if the words around the bytes are known to be in the memory of the sample.
 __device__ __forceinline__ unsigned bytes_inside(const unsigned char* source) {
   const unsigned odd = (unsigned)((unsigned long long)source & 3);
   const unsigned* words = (const unsigned*)(source - odd);
   return __funnelshift_r(words[0], words[1], odd * 8);
 }
 
-// Byte k of a word as a number: the mantissa of 2**23 and more holds whole numbers. The conversion of a byte, which the compiler
-// chooses else, is four times as slow as other instructions.
+// Byte k of a word as a number: the mantissa of a float from 2**23 on has whole numbers. The compiler would use the conversion
+// instruction for bytes, which is four times as slow as other instructions.
 __device__ __forceinline__ float byte_of(unsigned word, int k) {
   return __fadd_rn(__uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650 + k)), -8388608.0f);
 }

@@ -1,7 +1,7 @@
 """`fn.readers.caffe`: images with labels from LMDB databases of Caffe's Datum records.
 
-A Datum has the extents of an image (channels 1, height 2, width 3), its data (4), a label (5) and whether the data is an
-encoded image (7). Data that is not encoded has the extents as its shape, channels last.
+A Datum has the extents of an image (channels 1, height 2, width 3), its data (4), a label (5), and 1 if the data is an encoded
+image (7). Data that is not encoded has the extents as its shape, channels last.
 """
 
 from collections.abc import Sequence

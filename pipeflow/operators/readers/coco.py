@@ -30,10 +30,9 @@ def _outputs(args: Any) -> int:
 class CocoReader:
     """Reads encoded images with the boxes and the labels of their objects.
 
-    A box is x, y, width and height in pixels, float32; a label is int32. `polygon_masks` adds a row (object, first vertex,
-    end of vertices) for each polygon and the vertices; `pixelwise_masks` adds an image of labels, 0 where there is no
-    object, the higher label where two overlap; `image_ids` adds the image's id, last. Images come in the order of
-    their ids.
+    A box is x, y, width and height in pixels, float32; a label is int32. `polygon_masks` adds a row (object, first vertex, end
+    of vertices) for each polygon and the vertices; `pixelwise_masks` adds an image of labels, 0 for pixels without an object,
+    the higher label if two overlap; `image_ids` adds the image's id, last. Images come in the order of their ids.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Streams of bits: words from any bit position, and the sums by which FLAC predicts samples."""
+"""Streams of bits: words from any bit position, and the sums with which FLAC predicts samples."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def SAMPLES(given: Any) -> Any:
 
 
 def big_endian(builder: Any, pointer: Any) -> Any:
-    """Eight bytes from memory as one number, the first byte on top."""
+    """Eight bytes from memory as one number; the first byte is the highest."""
     word = builder.load(builder.bitcast(pointer, INT64.as_pointer()), align=1)
     swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, [INT64]), "llvm.bswap.i64")
     return builder.call(swap, [word])
@@ -26,7 +26,7 @@ def big_endian(builder: Any, pointer: Any) -> Any:
 
 @vector_function(BYTES, INDEX, result=types.uint64)
 def word_at(builder, data, position):
-    """The 64 bits from a bit position on, the first one on top; the last 7 may be missing (zero)."""
+    """The 64 bits from a bit position on, the first one highest; the last 7 may be missing (zero)."""
     pointer = builder.gep(data.pointer, [builder.lshr(position, INT64(3))])
     return builder.shl(big_endian(builder, pointer), builder.and_(position, INT64(7)))
 
@@ -59,12 +59,12 @@ def prediction(order: int) -> Any:
 
 @vector_function(SAMPLES, INDEX, INDEX)
 def put(builder, samples, place, value):
-    """samples[place] = value, without the test for negative places."""
+    """Sets samples[place] = value, without the test for negative places."""
     number = value if samples.element == types.int64 else builder.trunc(value, INT32)
     builder.store(number, builder.gep(samples.pointer, [place]))
 
 
 @vector_function(DATA, INDEX, result=types.uint64)
 def load_big_endian(builder, source, offset):
-    """Eight bytes as one number, the first byte on top."""
+    """Eight bytes as one number; the first byte is the highest."""
     return big_endian(builder, builder.gep(source.pointer, [offset]))

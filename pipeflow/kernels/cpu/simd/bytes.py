@@ -1,4 +1,4 @@
-"""Bytes by tables and orders: each looked up, or each pixel's bytes taken in another order."""
+"""Looks up bytes in tables, and takes the bytes of pixels in another order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,12 +27,12 @@ AHEAD = 8  # groups of pixels that are read before the first is written
 
 
 def has_tables() -> bool:
-    """Whether this processor looks up 64 bytes at a time; others compute a line faster than they look it up."""
+    """True if this processor looks up 64 bytes at a time. Others compute a factor and an offset faster than a look-up."""
     return "avx512vbmi" in extensions()
 
 
 def looked_up(builder: Any, parts: list[Any], values: Any) -> Any:
-    """64 bytes in a table of 256, whose quarters are ``parts``."""
+    """Looks up 64 bytes in a table of 256, whose quarters are ``parts``."""
     kind = ir.FunctionType(WIDE, [WIDE, WIDE, WIDE])
     find = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpermi2var.qi.512")
     low, high = (builder.call(find, [parts[half], values, parts[half + 1]]) for half in (0, 2))
@@ -41,7 +41,7 @@ def looked_up(builder: Any, parts: list[Any], values: Any) -> Any:
 
 @vector_function(DATA, DATA, DATA, INDEX)
 def translate_row(builder, source, table, out, total):
-    """out[:total] = table[source[:total]], all of bytes; the table has 256."""
+    """Sets out[:total] = table[source[:total]]; all are bytes, and the table has 256."""
     source, table, out = source.pointer, table.pointer, out.pointer
     wide = has_tables()
     parts = [load(builder, at(builder, table, INT64(64 * i)), WIDE, 1) for i in range(4)] if wide else []
@@ -64,12 +64,12 @@ def translate_row(builder, source, table, out, total):
 
 
 def at_once() -> int:
-    """The number of pixels of three bytes that are moved at once; together with one byte more they fill a vector."""
+    """The number of pixels of three bytes that are moved at once; with one more byte they fill a vector."""
     return 21 if has_tables() else 5
 
 
 def _shuffled(builder: Any, value: Any, places: Any) -> Any:
-    """The bytes of a vector in the order of another one, whose numbers below 0 take any."""
+    """The bytes of a vector in the order of another vector; for a number below 0 the result is any byte."""
     name = "llvm.x86.avx512.permvar.qi.512" if value.type == WIDE else "llvm.x86.ssse3.pshuf.b.128"
     kind = ir.FunctionType(value.type, [value.type, value.type])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), (value, places))
@@ -78,10 +78,11 @@ def _shuffled(builder: Any, value: Any, places: Any) -> Any:
 def _by_groups(
     builder: Any, source: Any, out: Any, total: Any, place_of: Callable[[Any, int], Any], moved: Callable[[Any], Any]
 ) -> Any:
-    """``at_once`` pixels of three bytes at a time, ``moved`` from ``place_of(where they go, bytes)``; returns their number.
+    """Moves ``at_once`` pixels of three bytes at a time from ``place_of(target, bytes)``, changed by ``moved``; returns their
+    number.
 
-    Several groups are read before the first is written: in memory that begins at the same place of a page, processors
-    take each read for one of what was written just before, and wait.
+    Several groups are read before the first is written. If source and target begin at the same place of a page, a processor
+    mistakes each read for a read of the bytes written just before, and waits.
     """
     size = 3 * at_once()
     vector = ir.VectorType(INT8, size + 1)
@@ -104,9 +105,9 @@ def _by_groups(
 
 @vector_function(DATA, DATA, DATA, DATA, INDEX)
 def reorder_pixels(builder, source, order, fill, out, pixels):
-    """Pixels of three bytes: byte k of each is the input's byte order[k], or fill[k] where that is negative.
+    """Reorders pixels of three bytes: byte k of each is the input's byte order[k], or fill[k] if order[k] is negative.
 
-    ``order`` and ``fill`` are those of a group of ``at_once`` pixels and of one byte more, which the next group overwrites.
+    ``order`` and ``fill`` are for a group of ``at_once`` pixels and one more byte, which the next group overwrites.
     """
     source, order, fill, out = source.pointer, order.pointer, fill.pointer, out.pointer
     total = builder.mul(pixels, INT64(3))
@@ -139,7 +140,7 @@ def reorder_pixels(builder, source, order, fill, out, pixels):
 
 @vector_function(DATA, DATA, INDEX)
 def repeat_bytes(builder, source, out, total):
-    """out[3 * i : 3 * i + 3] = source[i], sixteen at a time."""
+    """Sets out[3 * i : 3 * i + 3] = source[i], sixteen at a time."""
     source, out = source.pointer, out.pointer
 
     def body(first: Any, lanes: int) -> None:
@@ -157,7 +158,7 @@ def repeat_bytes(builder, source, out, total):
 
 @vector_function(DATA, INDEX, DATA, INDEX, DATA, INDEX)
 def mirror_pixels(builder, source, offset, out, out_offset, order, pixels):
-    """A row of pixels of three bytes in the opposite order; ``order`` is that of ``at_once`` pixels and of one byte more."""
+    """Copies a row of pixels of three bytes in reverse order; ``order`` is for ``at_once`` pixels and one more byte."""
     source, out = at(builder, source.pointer, offset), at(builder, out.pointer, out_offset)
     total = builder.mul(pixels, INT64(3))
     done = INT64(0)
@@ -165,7 +166,7 @@ def mirror_pixels(builder, source, offset, out, out_offset, order, pixels):
         places = load(builder, order.pointer, ir.VectorType(INT8, 3 * at_once() + 1), 1)
 
         def place_of(begin: Any, size: int) -> Any:
-            # the first byte belongs to the pixel before, so that whole pixels end at the last
+            # the first byte belongs to the pixel before, so that the last byte ends a pixel
             return builder.sub(builder.sub(total, begin), INT64(size + 1))
 
         def moved(value: Any) -> Any:

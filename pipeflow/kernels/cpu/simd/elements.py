@@ -1,4 +1,4 @@
-"""Floats in vectors from elements of any small type in memory, and back."""
+"""Loads elements of any small type from memory as vectors of floats, and stores them again."""
 
 from typing import Any
 
@@ -58,14 +58,14 @@ def store_as(builder: Any, value: Any, pointer: Any, element: Any) -> None:
 
 
 def rounded(builder: Any, value: Any, wanted: Any) -> Any:
-    """The value as an 8-bit pixel would hold it, where wanted."""
+    """The value rounded as in an 8-bit pixel, if this is wanted."""
     half = constant(0.5) if isinstance(value.type, ir.VectorType) else FLOAT(0.5)
     whole = call(builder, "floor", clamp(builder, builder.fadd(value, half), 0, 255))
     return builder.select(wanted, whole, value)
 
 
 def channels_of(builder: Any, pointer: Any, element: Any, lanes: int) -> list[Any]:
-    """Three planar vectors (or scalars) of interleaved pixels from memory."""
+    """Loads interleaved pixels from memory as three planar vectors (or scalars)."""
     if lanes == 1:
         return [load_float(builder, builder.gep(pointer, [INT64(c)]), element, 1) for c in range(3)]
     loaded = load_float(builder, pointer, element, 3 * lanes)
@@ -86,7 +86,7 @@ def to_half(builder, value):
 
 @vector_function(types.uint16, result=types.float32)
 def from_half(builder, bits):
-    """The number whose half-precision bits are given."""
+    """The number with these half-precision bits."""
     return builder.fpext(builder.bitcast(bits, HALF), FLOAT)
 
 

@@ -127,7 +127,7 @@ first4 = _butterfly(4, _dft4, rotated=False)
 def split_real(builder, real, imaginary, low, high, twiddles, first, target, target_low, target_high):
     """Writes |X[k]|^2 and |X[n - k]|^2 of a real transform, from rows Z[k] and Z[n - k] of its half-length complex one.
 
-    The input was halved beforehand (by the window), so no factor is left here.
+    The window has already halved the input, so no factor is needed here.
     """
     real, imaginary, twiddles, target = real.pointer, imaginary.pointer, twiddles.pointer, target.pointer
     a = load_at(builder, real, low), load_at(builder, imaginary, low)

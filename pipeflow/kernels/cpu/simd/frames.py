@@ -99,7 +99,7 @@ def weighted_lanes(builder, source, offset, stride, weights, first, count, targe
         row = load_at(builder, source, builder.add(offset, builder.mul(index, stride)))
         return multiply_add(builder, row, weight, total)
 
-    # Four sums side by side: a single one would wait for each addition before the next.
+    # Four independent sums: a single sum would wait for each addition before the next.
     fours = builder.and_(count, INT64(-4))
     index, totals = _loop(
         builder,
@@ -139,9 +139,9 @@ def _loop(builder: Any, begin: Any, end: Any, step: int, sums: list[Any], body: 
 
 @vector_function(FLOATS, INDEX, FLOATS, INDEX, INDEX, types.float32, result=types.float32)
 def dot_between(builder, signal, begin, table, first, count, blend):
-    """The sum over i < count of signal[begin + i] times what lies between two rows of a table, from ``first`` on.
+    """The sum over i < count of signal[begin + i] times a blend of two rows of a table, from ``first`` on.
 
-    ``blend`` 0 is the first row, 1 the one after it; a row has ``count`` values, a multiple of LANES.
+    With ``blend`` 0 it is the first row, with 1 the row after it; a row has ``count`` values, a multiple of LANES.
     """
     signal, table = signal.pointer, table.pointer
     fraction = splat(builder, blend)

@@ -1,7 +1,7 @@
-"""The declaration of vector functions, and the instructions they are made of.
+"""The declaration of vector functions, and the instructions that they consist of.
 
-LLVM divides vectors that are wider than those of the processor, so one version serves all processors, and the little code
-compiles fast. Offsets and strides count elements from the start of the memory of an array. They are not checked: the callers
+LLVM divides vectors that are wider than those of the processor, so one version is enough for all processors, and the small code
+compiles fast. Offsets and strides count elements from the start of the memory of an array. Offsets are not checked: the callers
 compute them from the sizes of the arrays.
 """
 
@@ -122,13 +122,13 @@ def call(builder: Any, name: str, *values: Any) -> Any:
 def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c. In kernels that allow contraction it is one step, with one rounding, if the processor has it.
 
-    `llvm.fma` would call a library function if not: forty times slower.
+    On a processor without it, `llvm.fma` would call a library function, which is forty times slower.
     """
     return builder.fadd(builder.fmul(a, b), c)
 
 
 def extensions() -> frozenset[str]:
-    """The vector extensions of this processor that the code may name: sse2, and of the others those it has."""
+    """The vector extensions of this processor that the code uses by name: sse2, and others that the processor has."""
     if not binding.get_process_triple().startswith("x86_64"):
         return frozenset()
     named = cpu_target.target_context.codegen()._tm_features.split(",")
@@ -161,7 +161,7 @@ def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int =
 
 
 def many(kind: Any, lanes: int) -> Any:
-    """The type of a vector of so many lanes; of one lane, the type of the number."""
+    """The type of a vector with this number of lanes; for one lane, the type of the number."""
     return ir.VectorType(kind, lanes) if lanes > 1 else kind
 
 

@@ -1,4 +1,4 @@
-"""Rows of JPEG samples to pixels and back: colours, and chroma of half the size."""
+"""Converts rows of JPEG samples to pixels and back: colours, and chroma of half the size."""
 
 from typing import Any
 
@@ -63,10 +63,10 @@ def quarter_sums(builder, sums, sums_at, bias, count, out, out_at):
 
 
 class Mixer:
-    """Luma and chroma of 16 bits to the three colours, by the factors of JFIF in 16 bits behind the point.
+    """Converts luma and chroma of 16 bits to the three colours, by the factors of JFIF with 16 bits after the point.
 
-    Whole parts are taken out of the factors, so that all numbers but green's have 16 bits. The colour that comes first is
-    made of `first`, the last one of `last`: red and blue, or `backwards`.
+    The whole parts of the factors are separate, so that all numbers except green's have 16 bits. The first colour is made of
+    `first`, the last one of `last`: red and blue, or with `backwards` blue and red.
     """
 
     def __init__(self, builder: Any, backwards: Any) -> None:
@@ -102,7 +102,7 @@ class Mixer:
     def _end(self, luma: Any, chroma: Any, times: Any, share: Any) -> Any:
         builder, kind = self.builder, luma.type
         wide = many(INT32, kind.count) if isinstance(kind, ir.VectorType) else INT32
-        # Twice the share rounded down, then half of it rounded up.
+        # Twice the share rounded down, then half of this rounded up.
         twice = builder.sext(builder.add(chroma, chroma), wide)
         share = builder.mul(twice, builder.sext(self._many(share, kind), wide))
         share = builder.trunc(builder.ashr(share, number(16, wide)), kind)
@@ -111,14 +111,14 @@ class Mixer:
 
 
 def bounded(builder: Any, value: Any) -> Any:
-    """Kept from 0 to 255."""
+    """Limits the numbers to 0 to 255."""
     for limit, order in ((number(0, value.type), "<"), (number(255, value.type), ">")):
         value = builder.select(builder.icmp_signed(order, value, limit), limit, value)
     return value
 
 
 def split(builder: Any, pointer: Any, lanes: int) -> tuple[Any, Any]:
-    """Bytes from memory as two vectors of 16 bits: those at even and those at odd places."""
+    """Loads bytes from memory as two vectors of 16 bits: those at even and those at odd places."""
     words = ir.VectorType(INT16, lanes // 2)
     values = load(builder, pointer, words, 1)
     return builder.and_(values, number(255, words)), builder.lshr(values, number(8, words))
@@ -140,8 +140,8 @@ def store_pixels(builder: Any, even: list[Any], odd: list[Any], pointer: Any) ->
         mixed = builder.shuffle_vector(two, three, ir.Constant(ir.VectorType(INT32, 3 * lanes), order))
         store(builder, mixed, pointer, 1)
         return
-    # Byte p of the j-th 16 bytes of 16 pixels belongs to channel (16 j + p) % 3. Each channel goes to its places of all three
-    # at once; then bytes are chosen.
+    # Byte p of the j-th 16 bytes of 16 pixels belongs to channel (16 j + p) % 3. Each channel is moved to its places in all
+    # three parts at once; then the bytes are chosen.
     function = ir.FunctionType(narrow, [narrow, narrow])
     shuffle = cgutils.get_or_insert_function(builder.module, function, "llvm.x86.avx2.pshuf.b")
     places = [[(16 * ((c - p) % 3) + p - c) // 3 for p in range(16)] for c in range(3)]
@@ -171,7 +171,7 @@ def store_pixel(builder: Any, colors: list[Any], pointer: Any) -> None:
 
 @vector_function(DATA, INDEX, DATA, INDEX, DATA, INDEX, types.boolean, INDEX, DATA, INDEX)
 def color_row(builder, luma, luma_at, blue, blue_at, red, red_at, backwards, count, out, out_at):
-    """Rows of luma and chroma samples to interleaved pixels: red, green, blue, or backwards."""
+    """Converts rows of luma and chroma samples to interleaved pixels: red, green, blue, or the reverse."""
     luma, blue, red = (
         builder.gep(luma.pointer, [luma_at]),
         builder.gep(blue.pointer, [blue_at]),
@@ -201,9 +201,9 @@ def color_row(builder, luma, luma_at, blue, blue_at, red, red_at, backwards, cou
 
 @vector_function(DATA, INDEX, DATA, INDEX, INDEX, types.int16, types.int16, types.boolean, INDEX, DATA, INDEX)
 def color_doubled_row(builder, luma, luma_at, sums, blue_at, red_at, even, odd, backwards, count, out, out_at):
-    """A row of luma samples and two of chroma sums to 2 * count interleaved pixels: red, green, blue, or backwards.
+    """Converts a row of luma samples and two of chroma sums to 2 * count interleaved pixels: red, green, blue, or the reverse.
 
-    Each sum stands for two samples, a quarter of the way to its left and to its right neighbour:
+    Each sum gives two samples, a quarter of the way to its left and to its right neighbour:
     (3 s[i] + s[i - 1] + even) >> 4 and (3 s[i] + s[i + 1] + odd) >> 4.
     """
     luma = builder.gep(luma.pointer, [luma_at])
@@ -246,7 +246,7 @@ def color_doubled_row(builder, luma, luma_at, sums, blue_at, red_at, even, odd, 
 
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX)
 def repeat_gray(builder, luma, luma_at, count, out, out_at):
-    """A row of samples to interleaved pixels of three equal channels."""
+    """Converts a row of samples to interleaved pixels of three equal channels."""
     luma = builder.gep(luma.pointer, [luma_at])
     out = builder.gep(out.pointer, [out_at])
 
@@ -266,11 +266,11 @@ def repeat_gray(builder, luma, luma_at, count, out, out_at):
 
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX, DATA, INDEX, DATA, INDEX)
 def split_colors(builder, source, source_at, count, luma, luma_at, blue, blue_at, red, red_at):
-    """Interleaved pixels of red, green and blue to a row of luma and two of chroma samples."""
+    """Converts interleaved pixels of red, green and blue to a row of luma and two rows of chroma samples."""
     source = builder.gep(source.pointer, [source_at])
     rows = [builder.gep(row.pointer, [at]) for row, at in ((luma, luma_at), (blue, blue_at), (red, red_at))]
     words = Words(builder)
-    # Factors of red, green and blue in 16 bits behind the point, and what is added to a chroma sample.
+    # Factors of red, green and blue with 16 bits after the point, and the number that is added to a chroma sample.
     factors = [(19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)]
     offsets = [1 << 15, (128 << 16) + 32767, (128 << 16) + 32767]
 
@@ -295,7 +295,7 @@ def split_colors(builder, source, source_at, count, luma, luma_at, blue, blue_at
             )
             for c in range(3)
         )
-        # Factors of 16 bits: green's of luma is taken in two parts, and a half is a shift.
+        # Factors have 16 bits: the factor of green in luma has two parts, and a factor of a half is a shift.
         pairs = [
             (words.products(red, green, (19595, 22086))[0], words.products(blue, green, (7471, 16384))[0]),
             (words.products(red, green, (-11059, -21709))[0], words.shifted(blue, 15)),
@@ -312,7 +312,7 @@ def split_colors(builder, source, source_at, count, luma, luma_at, blue, blue_at
 
 @vector_function(DATA, INDEX, INDEX, INDEX, DATA, INDEX)
 def halve_rows(builder, plane, near, far, count, out, out_at):
-    """Means of squares of four samples of two rows, halves rounded down and up in turn: libjpeg's way to halve chroma."""
+    """Means of 2 x 2 samples of two rows, halves rounded down and up in turn, as libjpeg halves chroma."""
     plane = plane.pointer
     near, far = builder.gep(plane, [near]), builder.gep(plane, [far])
     out = builder.gep(out.pointer, [out_at])
@@ -329,7 +329,7 @@ def halve_rows(builder, plane, near, far, count, out, out_at):
             builder.store(builder.trunc(total, INT8), builder.gep(out, [first]))
             return
         words = ir.VectorType(INT16, lanes)
-        # A vector begins at an even place, also the last one: there are whole blocks.
+        # Every vector begins at an even place, also the last one, because there are only whole blocks.
         total = ir.Constant(words, [1, 2] * (lanes // 2))
         for row in (near, far):
             for half in split(builder, builder.gep(row, [twice]), 2 * lanes):

@@ -22,7 +22,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
 )
 from pipeflow.kernels.cpu.simd.words import Words, interleaved
 
-SIDE = 8  # of a block
+SIDE = 8  # samples of a block along each axis
 PAIR = 2 * SIDE  # lanes for two blocks
 WORDS = ir.VectorType(INT16, PAIR)
 BYTES = ir.VectorType(INT8, SIDE)
@@ -32,8 +32,8 @@ def _cosines(words: Words, rows: list[Any], shift: int) -> list[Any]:
     """The inverse cosine transform of columns, by the factorisation of Loeffler, Ligtenberg and Moschytz with constants of
     13 bits, the results rounded by `shift` bits: the accurate integer method of libjpeg.
 
-    Sums are of 16 bits where libjpeg-turbo's vector code has them of 16 bits, and results saturate as there, so that
-    blocks that no encoder makes come out alike, too.
+    Sums have 16 bits if they have 16 bits in libjpeg-turbo's vector code, and results saturate as there. So blocks that no
+    encoder makes have the same result, too.
     """
     builder, add, sub = words.builder, words.add, words.sub
     even = [words.shifted(builder.add(rows[0], rows[4]), 13), words.shifted(builder.sub(rows[0], rows[4]), 13)]
@@ -50,9 +50,9 @@ def _cosines(words: Words, rows: list[Any], shift: int) -> list[Any]:
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Rows and columns exchanged in each group of eight.
+    """Exchanges rows and columns in each group of eight.
 
-    Interleaving rows i and i + 4 turns the six bits of an element's place by one; three times make columns of rows.
+    To interleave rows i and i + 4 rotates the six bits of an element's place by one. After three times, rows are columns.
     """
     for _ in range(3):
         rows = [part for i in range(4) for part in interleaved(builder, rows[i], rows[i + 4])]
@@ -79,7 +79,7 @@ def inverse_cosines(builder, blocks, at, factors, factors_a, factors_b, planes, 
     for i in range(2 * SIDE):
         store(builder, number(0, half), builder.gep(blocks, [INT64(SIDE * i)]), 2)
     rows = [builder.mul(a, b) for a, b in zip(stored, scale, strict=True)]
-    # A block without anything below its first row is not saturated by libjpeg-turbo, but wraps.
+    # If a block has coefficients only in its first row, libjpeg-turbo does not saturate it: its sums wrap around.
     large = builder.icmp_unsigned(">", builder.add(rows[0], number(8192, WORDS)), number(16383, WORDS))
     before = builder.block
     with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(large, INT16), INT16(0)), likely=False):
@@ -98,7 +98,7 @@ def inverse_cosines(builder, blocks, at, factors, factors_a, factors_b, planes, 
     rows[0] = first
     rows = _transposed(builder, _cosines(words, rows, 11))
     rows = _transposed(builder, _cosines(words, rows, 18))
-    eight = ir.VectorType(ir.DoubleType(), 4)  # of 64 bits: the upper half of a register can be stored as it is
+    eight = ir.VectorType(ir.DoubleType(), 4)  # of 64 bits: the upper half of a register can be stored directly
     for i in range(0, SIDE, 2):
         both = words.bytes(rows[i], rows[i + 1])
         both = builder.bitcast(builder.xor(both, number(-128, both.type)), eight)
@@ -111,7 +111,7 @@ def inverse_cosines(builder, blocks, at, factors, factors_a, factors_b, planes, 
 
 @vector_function(types.uint8, DATA, INDEX, INDEX)
 def fill_square(builder, value, plane, plane_at, stride):
-    """8 x 8 samples of one value."""
+    """Fills 8 x 8 samples with one value."""
     plane = builder.gep(plane.pointer, [plane_at])
     row = splat(builder, value, BYTES)
     for i in range(SIDE):
@@ -119,12 +119,13 @@ def fill_square(builder, value, plane, plane_at, stride):
 
 
 def _forward(words: Words, v: list[Any], first: bool) -> list[Any]:
-    """The cosine transform of eight values a lane, the factorisation of `_cosines` run backwards: the accurate integer
-    method of libjpeg. The first pass keeps two bits more, which the second one rounds away."""
+    """The cosine transform of eight values in each lane, by the steps of `_cosines` in reverse order: the accurate integer
+    method of libjpeg. The first pass keeps two bits more, which the second one rounds away.
+    """
     builder = words.builder
     add, sub, kind = builder.add, builder.sub, v[0].type
     sums = [add(v[i], v[7 - i]) for i in range(4)]
-    gaps = [sub(v[i], v[7 - i]) for i in range(4)]  # 7, 6, 5, 4 of libjpeg's names
+    gaps = [sub(v[i], v[7 - i]) for i in range(4)]  # libjpeg's names are 7, 6, 5, 4
     even = [add(sums[0], sums[3]), add(sums[1], sums[2]), sub(sums[1], sums[2]), sub(sums[0], sums[3])]
     result: list[Any] = [None] * 8
     for place, value in ((0, add(even[0], even[1])), (4, sub(even[0], even[1]))):
@@ -158,7 +159,7 @@ def widened(builder: Any, pointer: Any, kind: Any) -> Any:
 
 @vector_function(DATA, INDEX, INDEX, INDEX, DATA, INDEX, DATA, INDEX)
 def forward_cosines(builder, planes, source_a, source_b, stride, divisors, divisors_at, blocks, at):
-    """Two squares of 8 x 8 samples to blocks of quantised coefficients.
+    """Transforms two squares of 8 x 8 samples to blocks of quantised coefficients.
 
     `divisors` holds for each coefficient, in this order: half of the divisor, its reciprocal, and a power of two, so that
     (|x| + half) * reciprocal * power / 2 ** 32 rounds as division does.

@@ -1,8 +1,8 @@
 """Medians of 3 x 3 and 5 x 5 bytes, 64 at a time, by comparisons alone.
 
-The columns of a window are sorted once for all windows that have them. Of the sorted columns each row is sorted as far as
-needed: what has more than half of the window below it, or above it, is not the median. What nothing depends on is not computed:
-LLVM drops it.
+The columns of a window are sorted once for all windows that have them. Then each row of the sorted columns is sorted as far as
+needed: a value with more than half of the window below it, or above it, is not the median. LLVM removes the comparisons whose
+results are not used.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def _sorted(builder: Any, values: Sequence[Any]) -> list[Any]:
 
 
 def _of_two(builder: Any, one: Sequence[Any], other: Sequence[Any], rank: int) -> Any:
-    """The value of a rank, from 1 on, among those of two sorted lists."""
+    """The value with a rank, from 1 on, among the values of two sorted lists."""
     best = None
     for taken in range(max(rank - len(one), 0), min(rank, len(other)) + 1):
         ends = [part[count - 1] for part, count in ((one, rank - taken), (other, taken)) if count]
@@ -61,12 +61,12 @@ def _merged(builder: Any, one: Sequence[Any], other: Sequence[Any]) -> list[Any]
 
 
 def _median(builder: Any, rows: Sequence[Sequence[Any]]) -> Any:
-    """The median of a window by rows, the columns of which are sorted."""
+    """The median of a window, given as rows; its columns are sorted."""
     size = len(rows)
     half, left = size * size // 2, []
     for i, row in enumerate(rows):
         found = _sorted(builder, row)
-        # sorted rows keep the columns sorted: so many values are not larger than [i][j], and so many not smaller
+        # sorting rows keeps columns sorted: the products below count the values not larger, and not smaller, than [i][j]
         left.append(
             [
                 value
@@ -74,7 +74,7 @@ def _median(builder: Any, rows: Sequence[Sequence[Any]]) -> Any:
                 if (i + 1) * (j + 1) - 1 <= half and (size - i) * (size - j) - 1 <= half
             ]
         )
-    rank = (sum(map(len, left)) + 1) // 2  # as many were left out below as above
+    rank = (sum(map(len, left)) + 1) // 2  # the number of values left out below is equal to that above
     if size == 3:
         return _of_two(builder, _merged(builder, left[0], left[2]), left[1], rank)
     outer, inner = _merged(builder, left[0], left[4]), _merged(builder, left[1], left[3])
@@ -86,7 +86,7 @@ def sort_columns(size: int) -> Any:
 
     @vector_function(DATA, DATA, DATA, INDEX, INDEX, INDEX)
     def sort(builder, source, places, out, begin, stride, total):
-        """out[k * stride + begin :][:total] is the k-th least of source[places[...] :][:total]."""
+        """Sets out[k * stride + begin :][:total] to the k-th smallest of source[places[...] :][:total]."""
 
         def body(first: Any, lanes: int) -> None:
             values = []
@@ -109,7 +109,7 @@ def medians_of_columns(size: int) -> Any:
 
     @vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX)
     def medians(builder, columns, stride, pixel, out, out_offset, total):
-        """out[out_offset + i] is the median of the columns at i, i + pixel, ..., of which row k is at k * stride."""
+        """Sets out[out_offset + i] to the median of the columns at i, i + pixel, ...; their row k is at k * stride."""
 
         def body(first: Any, lanes: int) -> None:
             rows = []

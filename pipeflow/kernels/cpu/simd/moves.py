@@ -22,7 +22,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
 
 @vector_function(DATA, INDEX, DATA, INDEX)
 def copy_four_bytes(builder, source, offset, out, out_offset):
-    """Four bytes in one go, for pixels of three: the fourth is overwritten by the next pixel."""
+    """Copies four bytes at once, for pixels of three: the next pixel overwrites the fourth."""
     source = builder.gep(source.pointer, [offset])
     out = builder.gep(out.pointer, [out_offset])
     store(builder, builder.load(builder.bitcast(source, INT32.as_pointer()), align=1), out, 1)
@@ -30,7 +30,7 @@ def copy_four_bytes(builder, source, offset, out, out_offset):
 
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX)
 def transpose_block(builder, source, offset, stride, out, out_offset, out_stride):
-    """Four by four pixels of three bytes, transposed; four bytes are read, and overwritten, beyond each row."""
+    """Transposes four by four pixels of three bytes; four more bytes of each row are read, and overwritten."""
     bytes_of, whole = ir.VectorType(INT8, 16), ir.VectorType(INT32, 4)
     order = ir.VectorType(INT32, 16)
     spread = ir.Constant(order, [3 * (i // 4) + min(i % 4, 2) for i in range(16)])
@@ -55,7 +55,7 @@ def transpose_block(builder, source, offset, stride, out, out_offset, out_stride
 
 @vector_function(DATA, DATA, INDEX)
 def stream_bytes(builder, source, out, total):
-    """out[:total] = source[:total], written past the caches; other threads see it when the function has returned."""
+    """Sets out[:total] = source[:total] without the caches; other threads see the bytes after the function has returned."""
     line, wide = 64, 256
     vector = ir.VectorType(INT8, line)
     source, out = source.pointer, out.pointer
@@ -103,10 +103,10 @@ GROUP = 16  # pixels whose places are checked at once
 
 @vector_function(DATA, DATA, INDEX, INDEX, DATA, DATA, INDEX, result=types.boolean)
 def copy_group(builder, source, places, first, end, filled, out, out_offset):
-    """A group of pixels of three bytes from their places, if all of them are at least 0 and less than ``end``; if none is
-    at least 0, it is ``filled``. False if neither is so, and nothing was done.
+    """Copies a group of pixels of three bytes from their places if all places are at least 0 and less than ``end``; if all are
+    negative, it copies ``filled``. In other cases it does nothing and returns False.
 
-    Four bytes are copied for each pixel: the fourth is overwritten by the next one, and one byte is beyond the group.
+    Four bytes are copied for each pixel: the next pixel overwrites the fourth, and the last one is after the group.
     """
     width = places.element.bitwidth
     kind, bits, bytes_of = ir.IntType(width), ir.IntType(GROUP), ir.VectorType(INT8, 3 * GROUP)

@@ -26,8 +26,8 @@ from pipeflow.kernels.cpu.simd.instructions import (
 
 @vector_function(DATA, INDEX, DATA, DATA, types.float32, types.boolean, DATA, INDEX, INDEX)
 def normalize_row(builder, source, offset, mean, scale, shift, rounding, out, out_offset, total):
-    """out[:total] = (source - mean[:total]) * scale[:total] + shift, the source rounded to a byte first
-    where asked."""
+    """Sets out[:total] = (source - mean[:total]) * scale[:total] + shift; if requested, the source is first rounded to a
+    byte."""
     element, target = source.element, out.element
     source = builder.gep(source.pointer, [offset])
     mean = mean.pointer
@@ -138,7 +138,7 @@ def weigh_row(builder, source, weights, offset, out, pixels):
 
 @vector_function(DATA, DATA, DATA, INDEX)
 def weigh_bytes_row(builder, source, weights, out, pixels):
-    """Interleaved bytes of three channels to one, in whole numbers: weights in units of 2 ** -15, halves rounded up."""
+    """Interleaved bytes of three channels to one, in whole numbers: weights are in units of 2 ** -15, halves are rounded up."""
     source, weights, out = source.pointer, weights.pointer, out.pointer
     factors = [builder.load(builder.gep(weights, [INT64(c)]), align=4) for c in range(3)]
 
@@ -146,7 +146,7 @@ def weigh_bytes_row(builder, source, weights, out, pixels):
         wide, narrow = (ir.VectorType(kind, lanes) if lanes > 1 else kind for kind in (INT32, INT8))
         number = (lambda x: ir.Constant(wide, [x] * lanes)) if lanes > 1 else INT32
         begin = builder.gep(source, [builder.mul(first, INT64(3))])
-        if lanes > 1:  # parted as bytes: a quarter of the registers to shuffle
+        if lanes > 1:  # split as bytes: that shuffles only a quarter of the registers
             loaded = load(builder, begin, ir.VectorType(INT8, 3 * lanes), 1)
         total = number(1 << 14)
         for c, factor in enumerate(factors):

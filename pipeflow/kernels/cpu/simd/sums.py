@@ -64,7 +64,7 @@ def _weighted_sums(
 def weighted_rows(builder, source, offset, stride, weights, weight_offset, count, out, out_offset, total):
     """out[:total] = sum over k < count of weights[k] * source[offset + k * stride :][:total], in float32.
 
-    With rows apart this blends rows; with a stride of one pixel it filters along a row.
+    With the stride of a row this blends rows; with the stride of a pixel it filters along a row.
     """
     begin = builder.gep(source.pointer, [offset])
     factors = builder.gep(weights.pointer, [weight_offset])
@@ -80,10 +80,9 @@ def weighted_rows(builder, source, offset, stride, weights, weight_offset, count
 
 
 def pixel_taps(rows: int, lanes: int, fixed: int = 0) -> Any:
-    """Makes the horizontal pass over interleaved channels: `rows` rows at a time, `lanes` channels of a pixel
-    side by side.
+    """Makes the horizontal pass over interleaved channels: `rows` rows and `lanes` channels of a pixel at a time.
 
-    With `fixed` taps the sum is written out without a loop.
+    If `fixed` is given, there are so many taps, and the sum has no loop.
     """
     vector = ir.VectorType(FLOAT, lanes)
 
@@ -152,7 +151,7 @@ def bilinear_pixel(builder, source, offset, step, stride, u, v, out, out_offset)
 
 @vector_function(DATA, INDEX, INDEX, types.float32, types.float32, DATA, INDEX)
 def bilinear_rgb_pixel(builder, source, offset, stride, u, v, out, out_offset):
-    """The same for three channels side by side: the pixel and the next one are loaded as eight elements of each row."""
+    """The same for three interleaved channels: the pixel and the next one are loaded as eight elements of each row."""
     upper = builder.gep(source.pointer, [offset])
     top, bottom = (load_float(builder, row, source.element, 8) for row in (upper, builder.gep(upper, [stride])))
     rows = multiply_add(builder, splat(builder, v, ir.VectorType(FLOAT, 8)), builder.fsub(bottom, top), top)

@@ -7,11 +7,11 @@ from numba.core import cgutils
 
 from pipeflow.kernels.cpu.simd.instructions import INT8, INT16, INT32, extensions, joined, number, part, splat
 
-GROUP = 8  # 16-bit numbers in 128 bits, beyond which x86 moves and packs nothing
+GROUP = 8  # 16-bit numbers in 128 bits: on x86, pack and unpack work inside groups of 128 bits
 
 
 def clamped(builder: Any, value: Any, low: int, high: int, narrow: Any) -> Any:
-    """The integers kept within bounds, in a narrower type; LLVM makes one saturating pack of it."""
+    """The integers limited to bounds, in a narrower type; LLVM makes one saturating pack instruction of this."""
     for bound, order in ((low, "<"), (high, ">")):
         limit = number(bound, value.type)
         value = builder.select(builder.icmp_signed(order, value, limit), limit, value)
@@ -19,7 +19,7 @@ def clamped(builder: Any, value: Any, low: int, high: int, narrow: Any) -> Any:
 
 
 def interleaved(builder: Any, first: Any, second: Any) -> tuple[Any, Any]:
-    """The two vectors element by element in turn, the lower and the upper halves of each group of eight."""
+    """Interleaves the elements of two vectors: the lower and the upper halves of each group of eight."""
     count = first.type.count
     orders = [
         [x for group in range(0, count, GROUP) for i in range(4) for x in (group + half + i, count + group + half + i)]
@@ -40,7 +40,7 @@ class Words:
         self.builder, self.extensions = builder, extensions()
 
     def _call(self, names: tuple[str, str], result: Any, first: Any, second: Any) -> Any:
-        """An instruction for 256 bits, or twice the one for 128."""
+        """An instruction for 256 bits, or twice the one for 128 bits."""
         if "avx2" in self.extensions:
             function = ir.FunctionType(result, [first.type, second.type])
             return self.builder.call(
@@ -65,7 +65,7 @@ class Words:
         wide = ir.VectorType(INT32, count // 2)
         pairs: Any = interleaved(builder, first, second)
         if not self.extensions:
-            # The two vectors are found again in their interleaved form, half by half.
+            # The elements of the two vectors are separated again, half by half.
             index = ir.VectorType(INT32, count // 2)
             pairs = [
                 [
@@ -91,7 +91,7 @@ class Words:
         return number(value, kind) if isinstance(value, int) else splat(self.builder, value, kind)
 
     def shifted(self, value: Any, bits: int) -> tuple[Any, Any]:
-        """The numbers in 32 bits, times a power of two."""
+        """The numbers times a power of two, in 32 bits."""
         builder = self.builder
         wide = ir.VectorType(INT32, value.type.count // 2)
         low, high = interleaved(builder, number(0, value.type), value)
@@ -104,7 +104,7 @@ class Words:
         return tuple(self.builder.sub(a, b) for a, b in zip(first, second, strict=True))
 
     def rounded(self, value: tuple[Any, Any], bits: int) -> Any:
-        """Divided by a power of two, halves rounded up, saturated to 16 bits."""
+        """The numbers divided by a power of two, halves rounded up, saturated to 16 bits."""
         builder, kind = self.builder, value[0].type
         half = number(1 << (bits - 1), kind)
         return self.packed(*(builder.ashr(builder.add(one, half), number(bits, kind)) for one in value))
@@ -125,7 +125,7 @@ class Words:
         return builder.shuffle_vector(both, both, ir.Constant(ir.VectorType(INT32, result.count), order))
 
     def bytes(self, first: Any, second: Any) -> Any:
-        """Two vectors as signed bytes, saturated: each group of eight of the first, then that of the second."""
+        """Two vectors as signed bytes, saturated: a group of eight of the first vector, a group of the second, and so on."""
         builder, count = self.builder, first.type.count
         result = ir.VectorType(INT8, 2 * count)
         if self.extensions:
