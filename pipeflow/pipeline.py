@@ -282,7 +282,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
     """The names that a definition takes by keyword, and whether it takes all others too (``**kwargs``)."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # a builtin may have none that can be read
+    except ValueError:  # the signature of a builtin may not be readable
         return set(), True
     return {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}, any(p.kind is p.VAR_KEYWORD for p in parameters)
 

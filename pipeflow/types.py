@@ -1,4 +1,4 @@
-"""Types, layouts and the small records that user functions receive, under DALI's names and numbers.
+"""Types, layouts, and the small records that user functions receive, with DALI's names and numbers.
 
 NumPy dtypes are accepted in every place for a type: ``types.FLOAT``, ``np.float32`` and ``"float32"`` mean the same.
 """
@@ -28,7 +28,7 @@ class _Named(IntEnum):
 
 
 class DALIDataType(_Named):
-    """Element types by DALI's ids; DALI has no complex ones."""
+    """Element types by DALI's ids. DALI has no complex types."""
 
     UINT8 = 0
     UINT16 = 1
@@ -76,7 +76,7 @@ class DALIInterpType(_Named):
 
 
 class StreamPolicy(Enum):
-    """CUDA streams in DALI. A pipeline here always has two of its own, so that it has no effect."""
+    """CUDA streams in DALI. It has no effect here: a pipeline always has its own streams."""
 
     SINGLE = 16
     PER_BACKEND = 32
@@ -85,7 +85,7 @@ class StreamPolicy(Enum):
 
 
 class OperatorConcurrency(Enum):
-    """Operators side by side in DALI. Here all are, so that it has no effect."""
+    """Concurrent operators in DALI. It has no effect here: all operators may run concurrently."""
 
     NONE = 2
     BACKEND = 4
@@ -121,7 +121,7 @@ _NUMPY = {
 _TO_NUMPY = {kind: np.dtype(scalar) for kind, scalar in _NUMPY.items()}
 _FROM_NUMPY = {dtype: kind for kind, dtype in _TO_NUMPY.items()}
 
-# Every type of real numbers, BOOL included; STRING and the complex types are not among them.
+# All types of real numbers and BOOL, without STRING and the complex types.
 NUMBERS = frozenset(dtype for dtype in _FROM_NUMPY if dtype.kind in "buif")
 _GROUPS = {
     "number": "buif", "integer": "ui", "float": "f", "bool": "b", "complex": "c", "text": "O", "any": "buifcO"
@@ -248,7 +248,7 @@ def narrowed(array: np.ndarray) -> np.ndarray:
 
 
 class ScalarConstant:
-    """A number with an explicit type, to be used in arithmetic with a DataNode and wherever an argument is a number.
+    """A number with an explicit type, for arithmetic with a DataNode and for arguments that are numbers.
 
     ``types.Constant(10).uint8()`` is the same number with another type.
     """
@@ -328,7 +328,7 @@ class BatchInfo:
 
 
 class TensorLayout(str):
-    """A layout such as "HWC": one letter an axis."""
+    """A layout such as "HWC", with one letter for each axis."""
 
     __slots__ = ()
 
@@ -343,7 +343,7 @@ def check_layout(layout: Any, what: str = "layout") -> str:
 
 
 def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Numbers in another type as DALI converts them: rounded half away from zero, limited to the type's range."""
+    """Converts numbers to another type as DALI does: rounded half away from zero, limited to the type's range."""
     if array.dtype == dtype:
         return array
     if array.dtype.kind == "c" and dtype.kind != "c":
@@ -355,7 +355,7 @@ def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b":
         return array != 0
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):  # a value outside of the type's range becomes infinite
+        with np.errstate(over="ignore"):  # a value outside the type's range becomes infinite
             return array.astype(dtype)
     limits = np.iinfo(dtype)
     if array.dtype == np.float16:  # this type has no halves above 1024 and cannot represent the limits of other types

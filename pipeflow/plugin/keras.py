@@ -36,7 +36,7 @@ class PyDataset(keras.utils.PyDataset):
         self._looked_at: dict[int, tuple[np.ndarray, ...]] = {}
         self._within = False
         self._before = False  # Keras fetched these batches before training: the first epoch returns them again
-        self._lock = threading.Lock()  # TensorFlow calls from threads of its own
+        self._lock = threading.Lock()  # TensorFlow calls from its own threads
 
     @property
     def num_batches(self) -> int:

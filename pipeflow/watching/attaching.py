@@ -12,7 +12,7 @@ PATIENCE = 5.0  # seconds
 
 
 def folder() -> Path:
-    """The folder of this user's sockets; a folder to which another user could have written is refused."""
+    """The folder of this user's sockets; an error if another user could have written to it."""
     return system.private_folder(Path(tempfile.gettempdir()) / f"pipeflow-top-{system.user()}")
 
 

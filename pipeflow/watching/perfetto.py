@@ -80,7 +80,7 @@ def _at(trace: Trace, moment: float) -> float:
 
 
 def write(trace: Trace, path: str) -> int:
-    """Writes the file, returns its number of spans; threads may add more meanwhile. A forked child writes nothing."""
+    """Writes the file and returns its number of spans; threads may add spans meanwhile. A forked child writes nothing."""
     if os.getpid() != trace.process:
         return 0
     page = document(trace)

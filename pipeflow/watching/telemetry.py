@@ -20,7 +20,7 @@ class Instruments:
         meter = metrics.get_meter("pipeflow", VERSION)
         for family, (kind, help_) in FAMILIES.items():
             name = family.removesuffix("_total")
-            if kind == HISTOGRAM:  # which cannot be observed from outside: its sum and its count
+            if kind == HISTOGRAM:  # a histogram cannot be observed from outside: its sum and its count are
                 meter.create_observable_counter(f"{name}_sum", [partial(self._read, family, "_sum")], description=help_)
                 meter.create_observable_counter(
                     f"{name}_count", [partial(self._read, family, "_count")], description=help_

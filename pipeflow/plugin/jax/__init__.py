@@ -26,7 +26,7 @@ from pipeflow.pipeline import Pipeline, pipeline_def
 
 @jax.jit
 def _copy(array: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A copy, and one of its numbers, which is ready when the copy is and which no user can donate to JAX."""
+    """A copy, and one of its numbers. The number is ready when the copy is, and no user can donate it to JAX."""
     return jnp.copy(array), array.reshape(-1)[0]
 
 
@@ -74,8 +74,8 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
     def _copied(self, tensor: TensorGPU) -> jax.Array:
         """JAX's own copy on the same device; the batch is kept until the copy is made, and the host does not wait.
 
-        XLA reads the memory of others on streams that are not public, so no event tells when it has finished. But XLA
-        knows when an array of its own is complete.
+        XLA reads memory of other libraries on streams that are not public, so no event shows when it has finished. But XLA knows
+        when one of its own arrays is complete.
         """
         while self._copying and self._copying[0][0].is_ready():
             self._copying.popleft()
@@ -91,7 +91,7 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
         return valid
 
     def combine(self, batches: list[Any]) -> Any:
-        """One batch of JAX arrays out of those of all pipelines."""
+        """Joins the batches of all pipelines to one batch of JAX arrays."""
         first = batches[0]
         names = list(first) if isinstance(first, dict) else range(len(first))
         values = [self._combined([batch[name] for batch in batches], name) for name in names]

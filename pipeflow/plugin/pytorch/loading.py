@@ -93,7 +93,7 @@ class TorchLoading:
         torch.default_generator.manual_seed(number)  # a worker does not use the generators of devices
 
     def enter_worker(self, number: int, workers: int, seed: int, dataset: Any) -> None:
-        """Makes ``torch.utils.data.get_worker_info()`` answer in this process."""
+        """Makes ``torch.utils.data.get_worker_info()`` return the worker of this process."""
         torch_worker._worker_info = torch_worker.WorkerInfo(id=number, num_workers=workers, seed=seed, dataset=dataset)
 
     def base_seed(self, generator: Any) -> int:

@@ -163,14 +163,14 @@ class DALIServer:
             self._running.pop().close()
 
     def check_open(self) -> None:
-        """Refuses to serve outside of the ``with`` block."""
+        """Raises an error outside the ``with`` block."""
         if not self._open:
             raise InvalidState(
                 "the server is not running: loop over the loader inside `with DALIServer(pipeline) as server:`"
             )
 
     def check_size(self, size: int | None) -> None:
-        """Refuses batches that are larger than the pipeline's."""
+        """Raises an error for batches that are larger than the pipeline's."""
         largest = self._pipeline.max_batch_size
         if size is not None and size > largest:
             raise BadValue(
@@ -297,7 +297,7 @@ class _Ahead:
 
 
 class _Numbered(torch.utils.data.Dataset):
-    """A data set whose calls of a proxy know the item that they belong to; it is otherwise the same as the user's."""
+    """The user's data set, whose calls of a proxy also note the item that they belong to."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
