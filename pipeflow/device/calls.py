@@ -70,6 +70,7 @@ class Item(NamedTuple):
         None  # the result of the operator's gpu_plan for this item, or for an item with the same shapes and arguments
     )
     numbers: tuple[np.ndarray, ...] = ()  # the inputs after the first, if the host reads them (``host_inputs``)
+    source: str = ""  # source_info, if the operator wants it
 
     @property
     def input(self) -> View:
@@ -197,6 +198,7 @@ class SampleValues:
     arguments: Mapping[str, np.ndarray]  # per-sample arguments, in CPU memory
     key: int
     numbers: tuple[np.ndarray, ...] = ()  # the inputs after the first, in CPU memory, if the host reads them
+    source: str = ""  # source_info, if the operator wants it
 
 
 class DevicePlanner:
@@ -321,7 +323,9 @@ class DevicePlanner:
 
     def _new_item(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Item]:
         specs, args = self._infer(sample, layouts)
-        item = Item(tuple(sample.inputs), (), args, tuple(layouts), sample.key, numbers=sample.numbers)
+        item = Item(
+            tuple(sample.inputs), (), args, tuple(layouts), sample.key, numbers=sample.numbers, source=sample.source
+        )
         if self._view is not None:
             views = self._view(item)
             outputs = (views,) if isinstance(views, View) else tuple(views)

@@ -173,14 +173,18 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(UNKNOWN if specs[0].shape is UNKNOWN else (len(specs[0].shape),), args.dtype, "")
 
 
-@operator("get_property", dtypes="any", examples=['fn.get_property(image, key="layout")'])
+@operator("get_property", dtypes="any", gpu=True, examples=['fn.get_property(image, key="layout")'])
 def get_property(
     data: Sample, /, *, key: str = required('"layout" or "source_info"'), layouts: Any, source: Any
 ) -> Sample:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data
-    text = layouts[0] if key == "layout" else str(source)
-    return np.frombuffer(bytearray(text.encode()), np.uint8)  # a copy, because the user may write to it
+    return property_bytes(key, layouts[0], str(source))
+
+
+def property_bytes(key: str, layout: str, source: str) -> np.ndarray:
+    """A property as the bytes of its text, which the user may write to."""
+    return np.frombuffer(bytearray((layout if key == "layout" else source).encode()), np.uint8)
 
 
 @get_property.check

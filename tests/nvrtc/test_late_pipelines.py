@@ -37,6 +37,23 @@ def test_data_without_a_layout(device):
     device_cases.assert_same(device_cases.run(lambda: blurred(True), 0), expected)
 
 
+def test_properties_of_data_on_the_device(device, tmp_path):
+    """The layout and the source of each sample are known on the CPU, and go to the device as bytes."""
+    files = [str(tmp_path / name) for name in ("a.bin", "a longer name.bin", "b.bin")]
+    for file in files:
+        with open(file, "wb") as opened:
+            opened.write(b"123456")
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=0)
+    def define():
+        data = fn.readers.file(files=files)[0].gpu()
+        image = fn.reshape(data, shape=[2, 1, 3], layout="HWC")
+        return [fn.get_property(x, key=key) for x in (data, image) for key in ("source_info", "layout")]
+
+    found = [[x.tobytes().decode() for x in batch.as_cpu().samples()] for batch in define().run()]
+    assert found == [files, ["", "", ""], files, ["HWC"] * 3]
+
+
 def test_a_graph_of_images(device):
     """Many operators in one segment: one copy to the device a batch, and what the CPU gives."""
     device_cases.compare_images()

@@ -160,3 +160,19 @@ def test_the_names_of_files_in_a_list(tmp_path):
     with pytest.raises(BadData) as caught:
         FitsReader(file_list=str(tmp_path / "list.txt")).fetch(0)
     assert f"listed in {tmp_path / 'list.txt'}:1" in caught.value.__notes__
+
+
+def test_images_for_the_gpu(tmp_path):
+    """Each unit is copied there, and stays on the CPU in a pipeline without a GPU."""
+    path = write(tmp_path, unit(ARRAYS[1], first=True), unit(ARRAYS[5]))
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        first, second = fn.readers.fits(files=[path] * 2, hdu_indices=[1, 2], device="gpu")
+        assert first.device == second.device == "gpu"
+        return first, second
+
+    with pytest.warns(UserWarning, match="this runs on the CPU"):
+        first, second = define().run()
+    np.testing.assert_array_equal(first.as_array(), np.stack([ARRAYS[1]] * 2))
+    np.testing.assert_array_equal(second.as_array(), np.stack([ARRAYS[5]] * 2))

@@ -170,12 +170,14 @@ class OperatorStep(SegmentStep):
         samples, inputs = [], []
         columns = [(name, batch.values[slot]) for name, slot in step.arguments]
         numbers = [batch.values[slot] for slot in self.numbers]
+        sources = self.sources(batch) if "source" in self.op.wants else None
         for row in rows:
             inputs.append(self.inputs(batch, work, row))
             arguments = {name: value_at(values, row) for name, values in columns}
             key = keys[row] if keys is not None else 0
             read = tuple([np.asarray(value_at(values, row)) for values in numbers])
-            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, key, read))
+            source = "" if sources is None else str(sources[row])
+            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, key, read, source))
         memory = CallMemory(work, step)
         results, found = self.planner(
             samples, layouts, memory, lambda index, error: work.failed(work, step, rows[index], error)

@@ -83,6 +83,21 @@ def _(call: DeviceCall) -> None:
     uploaded(call, [np.array(item.input.shape, item.output.dtype) for item in call.items])
 
 
+def property_of(item: Item) -> np.ndarray:
+    """The property of a sample that get_property gives."""
+    return structure.property_bytes(item.args.key, item.layouts[0], item.source)
+
+
+@structure.get_property.gpu_specs
+def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
+    return [(Spec(property_of(item).shape, np.uint8, ""),) for item in items]
+
+
+@structure.get_property.gpu
+def _(call: DeviceCall) -> None:
+    uploaded(call, [property_of(item) for item in call.items])
+
+
 @structure.constant.gpu
 def _(call: DeviceCall) -> None:
     uploaded(call, [np.ascontiguousarray(item.args.value) for item in call.items])

@@ -187,4 +187,5 @@ def _image(header: dict[str, str], data: np.ndarray, path: str, number: int) -> 
     return scaled
 
 
+find("readers.fits").devices = ("cpu", "gpu")  # with "gpu" the images are copied there
 alias(find("readers.fits"), "experimental.readers.fits")
