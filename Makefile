@@ -47,7 +47,7 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 
 .venvs/adapters/.ready: $(SETUP)
 	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax,formats]" torch==2.13.0+cpu keras lightning datasets \
-	    opentelemetry-sdk nibabel
+	    opentelemetry-sdk nibabel clu
 
 # Keras with TensorFlow, apart from the others: it brings its own versions of what they need.
 .venvs/keras/.ready: $(SETUP)

@@ -135,7 +135,7 @@ def test_a_checkpoint_is_not_taken_after_a_look():
     pipe = numbers(8, batch_size=4, enable_checkpointing=True)
     iterator = clu.PeekableIterator(pipe, ["x", "u"], reader_name="numbers")
     iterator.peek()
-    with pytest.raises(RuntimeError, match="take it with next"):
+    with pytest.raises(RuntimeError, match=r"call next\(\) before a checkpoint"):
         iterator.checkpoints()
     next(iterator)
     assert len(iterator.checkpoints()) == 1

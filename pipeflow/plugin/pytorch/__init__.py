@@ -107,6 +107,8 @@ class RaggedIterator(GenericIterator):
     def convert(self, batch: Any, name: str) -> Any:
         """The samples in the form chosen for this output."""
         kind = self._kinds[name]
+        if not len(batch) and kind in _OF_NONE:
+            return _OF_NONE[kind](super().convert(batch, name))
         if isinstance(batch, TensorListGPU) and kind != "dense":
             tensors = [torch.from_dlpack(sample) for sample in batch.lent(_stream_of(batch.device_id()))]
             return _ON_DEVICE[kind](tensors, self._fill)
@@ -138,14 +140,14 @@ def _padded(samples: Sequence[np.ndarray], fill: float) -> torch.Tensor:
         sides = [[side for rest in reversed(missing) for side in (0, rest)] for missing in rests]
         return torch.stack([torch.nn.functional.pad(to_tensor(x), side, value=fill) for x, side in zip(samples, sides)])
     result = np.full((len(samples), *extents), fill, samples[0].dtype)
-    for row, sample in zip(result, samples):
-        row[tuple(slice(0, extent) for extent in sample.shape)] = sample
+    for number, sample in enumerate(samples):
+        result[number, ...][tuple(slice(0, extent) for extent in sample.shape)] = sample
     return torch.from_numpy(result)
 
 
 def _coo(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
     coordinates = [
-        np.concatenate([np.full((1, sample.size), number), np.indices(sample.shape).reshape(sample.ndim, -1)])
+        np.concatenate([np.full((1, sample.size), number), np.indices(sample.shape).reshape(sample.ndim, sample.size)])
         for number, sample in enumerate(samples)
     ]
     extents = [max(sizes) for sizes in zip(*[sample.shape for sample in samples])]
@@ -191,6 +193,21 @@ _ON_DEVICE: dict[str, Any] = {
     "padded": _padded_on_device,
     "coo": _coo_on_device,
     "list": lambda tensors, _fill: tensors,
+}
+
+
+def _nested_of_none(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.ndim < 2:
+        return torch.nested.nested_tensor([], dtype=tensor.dtype, device=tensor.device)
+    offsets = torch.zeros(1, dtype=torch.int64, device=tensor.device)
+    return torch.nested.nested_tensor_from_jagged(tensor.flatten(0, 1), offsets=offsets)
+
+
+# The forms of a batch without samples, made from its dense form.
+_OF_NONE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "nested": _nested_of_none,
+    "padded": lambda tensor: tensor,
+    "coo": lambda tensor: tensor.to_sparse(),
 }
 
 DALIGenericIterator = GenericIterator
