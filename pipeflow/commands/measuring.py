@@ -1,4 +1,4 @@
-"""What verbs that measure a pipeline share: their arguments, and progress on the terminal."""
+"""The common parts of verbs that measure a pipeline: their arguments, and progress on the terminal."""
 
 import argparse
 from typing import Any
@@ -15,6 +15,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measured(pipe: Any, batches: int, seconds: float, what: str = "batch") -> run.Run:
-    """Runs so many batches, or as many as fit into the seconds."""
+    """Runs this number of batches, or as many as fit into the seconds."""
     with Progress(what, batches) as progress:
         return run.measured(pipe, batches, seconds, progress.step)

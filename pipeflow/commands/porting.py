@@ -45,7 +45,7 @@ class _Reader(ast.NodeVisitor):
         self.uses = Uses()
         self.text = text.splitlines()
         self.names: dict[str, str] = {}  # variable -> dotted name below nvidia.dali, "" for the package itself
-        self.bare = False  # `import nvidia.dali` without a name of its own
+        self.bare = False  # True for `import nvidia.dali` without its own name
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -161,7 +161,7 @@ def is_here(name: str) -> bool:
 
 
 def _filled(parts: list[str]) -> Any:
-    """What a name stands for in a module that is filled by code; None if it is in another module, or absent."""
+    """The object of a name in a module that is filled by code; None if the name is in another module, or absent."""
     place: Any = FILLED.get(parts[0])
     for part in parts[1:]:
         place = getattr(place, part, None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 FINE, FOUND, BROKEN, INTERRUPTED = 0, 1, 2, 130
-SCHEMA = 1  # of what --json prints; it rises when a field changes its meaning or goes away
+SCHEMA = 1  # the version of the output of --json; it rises when a field changes its meaning or is removed
 
 Tone = Literal["", "head", "good", "warn", "bad", "faint"]
 
@@ -24,7 +24,7 @@ class Line:
 class Result:
     """The output of a verb; its first line has the result."""
 
-    lines: Iterable[Line]  # a generator gives its lines while it works
+    lines: Iterable[Line]  # a generator returns its lines while it works
     facts: dict[str, Any] = field(default_factory=dict)
     status: int = FINE
 

@@ -1,4 +1,4 @@
-"""The terminal: its width, and its colours where it has them."""
+"""The terminal: its width, and its colours if it has any."""
 
 import os
 import shutil
@@ -42,10 +42,10 @@ class Screen:
 
 
 def bar(share: float, width: int) -> str:
-    """A share of 1 as a bar."""
+    """A fraction of 1 as a bar."""
     return FULL * max(0, min(width, round(share * width)))
 
 
 def shortened(text: str, room: int) -> str:
-    """The text cut to so many letters."""
+    """The text cut to a number of letters."""
     return text if len(text) <= room else text[: max(0, room - 3)] + "..."

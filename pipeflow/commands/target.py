@@ -1,6 +1,6 @@
 """The pipeline that a user names on the command line: one of a file, of a module, or a saved graph.
 
-The file is loaded under its own name, not as ``__main__``: what is below ``if __name__ == "__main__":`` does not run.
+The file is loaded under its own name and not as ``__main__``: the code below ``if __name__ == "__main__":`` does not run.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SETTINGS = {
 
 @dataclass
 class NamedPipeline:
-    """A pipeline and its name; ``make`` gives it again from its beginning, with other settings."""
+    """A pipeline and its name; ``make`` returns it again, at its beginning and with other settings."""
 
     name: str
     pipeline: Pipeline

@@ -1,7 +1,7 @@
 """A conversion: its shards, the journal that lets it continue, and the checks of what was written.
 
-``convert.json`` in the output has what is converted and every shard that is complete. A shard is written under another
-name, read again, compared with its source by checksums, and then it is in the journal. SHA256SUMS is for ``sha256sum -c``.
+``convert.json`` in the output has the settings of the conversion and every complete shard. A shard is written under another
+name, read again, and compared with its source by checksums. Then it is added to the journal. SHA256SUMS is for ``sha256sum -c``.
 """
 
 import json
@@ -30,10 +30,10 @@ class Stopped(Exception):
 
 @dataclass
 class Choices:
-    """What a user may choose."""
+    """The choices of the user."""
 
     shards: int
-    parts: list[str] | None = None  # only these
+    parts: list[str] | None = None  # only these parts; None: all
     renamed: dict[str, str] = field(default_factory=dict)
     by_number: bool = False  # samples are named by their numbers
     skip_bad: bool = False
@@ -42,11 +42,11 @@ class Choices:
 
 @dataclass
 class Converted:
-    """What a conversion did."""
+    """The result of a conversion."""
 
     samples: int = 0
     size: int = 0
-    done_before: int = 0  # shards
+    done_before: int = 0  # shards that an earlier run wrote
     bad: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -129,7 +129,7 @@ class Conversion:
         try:
             self._shard(number, step)
         except BaseException:
-            self._stopped = True  # at once: this thread may begin the next shard before the main thread is awake
+            self._stopped = True  # set here: this thread may begin the next shard before the main thread wakes up
             raise
 
     def _shard(self, number: int, step: Callable[[int], object]) -> None:
@@ -189,7 +189,7 @@ class Conversion:
         return Sample("", {})
 
     def _kinds(self) -> dict[str, str]:
-        """The kinds of all parts, of all samples if they are on the disk as files, else of the first ones."""
+        """The kinds of all parts: from all samples if they are files on the disk, else from the first samples."""
         found: dict[str, str] = {}
         names = self.source.names()
         wanted = {self.choices.renamed.get(name, name) for name in names} if names is not None else None
@@ -205,7 +205,7 @@ class Conversion:
         return found
 
     def _is_whole(self, number: int, facts: dict[str, Any]) -> bool:
-        """True if all files of a shard are there and have their checksums; damaged ones are removed."""
+        """True if all files of a shard exist and have the right checksums; damaged files are removed."""
         whole, own = True, [(str(digest), str(path)) for digest, path in facts["files"]]
         if not all(self._has(*pair) for pair in own):
             return False

@@ -1,4 +1,4 @@
-"""A sample on its way from one format to another: a name, and parts by their names."""
+"""A sample between two formats: a name, and parts by their names."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 LABEL = "cls"  # the part with the class: one whole number
-LABELS = "labels"  # several numbers, as RecordIO files have them
+LABELS = "labels"  # several numbers, as in RecordIO files
 Value = bytes | np.ndarray  # an array has one axis of int64 or float32
 
 _WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,18}\s*")
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     parts: Mapping[str, Value]
 
     def digest(self) -> int:
-        """A checksum of the values, whose names and order may differ between formats."""
+        """A checksum of the values. It does not depend on their names and order, which may differ between formats."""
         found = 0
         for value in self.parts.values():
             data = value if isinstance(value, bytes) else value.dtype.str.encode() + value.tobytes()
@@ -90,7 +90,7 @@ def from_record(name: str, value: Value) -> tuple[str, Value]:
 
 
 def payload_of(sample: Sample, limit: str) -> tuple[bytes, int | None]:
-    """The one file of a sample and its class, for formats whose records have no more."""
+    """The only file of a sample and its class, for formats whose records have nothing else."""
     files = [name for name, value in sample.parts.items() if isinstance(value, bytes)]
     others = [name for name, value in sample.parts.items() if not isinstance(value, bytes) and name != LABEL]
     label = sample.parts.get(LABEL)

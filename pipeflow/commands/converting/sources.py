@@ -40,7 +40,7 @@ class SampleSet(Protocol):
     """The samples of a data set."""
 
     files: list[str]
-    classes: Sequence[str]  # of a folder with a sub-folder for each class
+    classes: Sequence[str]  # the classes of a folder with a sub-folder for each class
 
     def __len__(self) -> int: ...
 
@@ -273,7 +273,7 @@ class Tables:
         return self._ends[-1] if self._ends else 0
 
     def names(self) -> set[str] | None:
-        """Unknown: usual names of images and classes are changed by what is in them."""
+        """Unknown: the contents of columns with usual names of images and classes decide about their new names."""
         return None
 
     def sample(self, index: int) -> Sample:
@@ -374,7 +374,7 @@ def _scanned(files: list[str]) -> Iterator[str]:
 
 
 def _files(places: Sequence[str], *patterns: str) -> list[str]:
-    """The files of places in order: files as they are, of folders those of the patterns."""
+    """The files at these places, in order: files themselves, and the files of folders that match the patterns."""
     found: list[str] = []
     for place in places:
         if os.path.isdir(place):

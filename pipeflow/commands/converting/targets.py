@@ -48,21 +48,21 @@ class Shard(NamedTuple):
     number: int
     first: int
     folder: Path
-    alone: bool = False  # there is only this one
+    alone: bool = False  # True if there is only this shard
 
 
 class Target:
     """One file for each shard. A subclass says how samples are written."""
 
     suffix = ""
-    source: Any = None  # the class that reads what was written
+    source: Any = None  # the class that reads the written files
 
     def path(self, shard: Shard) -> Path:
         """The file of a shard."""
         return shard.folder / f"{shard.number:05d}{self.suffix}"
 
     def write(self, shard: Shard, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Writes a shard, and gives each sample as a reader will return it. The file has its name when it is complete."""
+        """Writes a shard, and returns each sample as a reader will return it. The file gets its name when it is complete."""
         path = self.path(shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         with complete(path) as part, open(part, "wb") as file:
@@ -76,7 +76,7 @@ class Target:
         raise NotImplementedError
 
     def beside(self, path: Path) -> None:
-        """Writes what belongs to a shard, such as its index."""
+        """Writes the other files of a shard, such as its index."""
 
     def again(self, shard: Shard) -> Iterator[Sample]:
         """The samples of a shard that was written."""
@@ -91,15 +91,15 @@ class Target:
         return [(sha256(file), file.relative_to(shard.folder).as_posix()) for file in found]
 
     def sums(self, shard: Shard, own: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The same of all files that belong to a shard."""
+        """The same for all files with samples of a shard, for SHA256SUMS."""
         return own
 
     def finish(self, folder: Path, shards: int) -> None:
-        """Writes what belongs to the whole."""
+        """Writes the files that are for all shards."""
 
 
 class ToTars(Target):
-    """Tar files in the manner of WebDataset, with the indexes that ``readers.webdataset`` takes."""
+    """Tar files in the form of WebDataset, with the indexes that ``readers.webdataset`` reads."""
 
     suffix, source = ".tar", Tars
 
@@ -120,7 +120,7 @@ class ToTars(Target):
                 yield sample
 
     def beside(self, path: Path) -> None:
-        """The index. Its format has no spaces in names: such a shard has none."""
+        """Writes the index. Its format allows no spaces in names: a shard with such names has no index."""
         with contextlib.suppress(BadData):
             webdataset.write_index(str(path), str(path.with_suffix(".idx")))
 
@@ -200,12 +200,12 @@ class ToTables(Target):
     """Parquet files: bytes columns, ``cls`` as a number, other numbers as lists, and the name as ``__key__``."""
 
     suffix, source = ".parquet", Tables
-    rows = 512  # of a group, which is decoded whole
+    rows = 512  # rows of a group, which can only be decoded as a whole
 
     def __init__(self) -> None:
         self._arrow = optional("pyarrow", "pipeflow convert", "pyarrow")
         self._parquet = optional("pyarrow.parquet", "pipeflow convert", "pyarrow")
-        self.kinds: dict[str, str] = {}  # of every part that the samples have: the columns of all shards are equal
+        self.kinds: dict[str, str] = {}  # the kind of every part of the samples: the columns of all shards are equal
 
     def samples(self, file: IO[bytes], shard: Shard, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Each sample is a row."""
@@ -274,7 +274,7 @@ class ToFiles(Target):
         file.write(json.dumps(entries).encode())
 
     def again(self, shard: Shard) -> Iterator[Sample]:
-        """The files that were written, with the class."""
+        """The samples of the files that were written, with their class."""
         for written, label in self._entries(shard.folder, shard.number):
             parts: dict[str, Value] = {}
             for number_, (_, path) in enumerate(written):
@@ -286,11 +286,11 @@ class ToFiles(Target):
             yield Sample("", parts)
 
     def sums(self, shard: Shard, own: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Those that were computed while the files were written."""
+        """The checksums that were computed while the files were written."""
         return [(digest, path) for written, _ in self._entries(shard.folder, shard.number) for digest, path in written]
 
     def finish(self, folder: Path, shards: int) -> None:
-        """The list of files with their classes, from the lists of the shards."""
+        """Writes the list of files with their classes, from the lists of the shards."""
         lines = []
         for shard in range(shards):
             for written, label in self._entries(folder, shard):
@@ -312,7 +312,7 @@ def safe(name: str) -> str:
 
 
 def place(path: Path, data: bytes) -> None:
-    """Writes a file, complete or not at all; if there is one of this name, it must be the same."""
+    """Writes a file, complete or not at all; if a file with this name exists, it must be equal."""
     if path.exists():
         if read_file(str(path)).tobytes() != data:
             raise ValueError(f"there are two files {path}: --names number names samples by their numbers")
