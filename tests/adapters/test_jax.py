@@ -87,6 +87,29 @@ def test_several_pipelines_without_a_sharding_are_stacked(plugin):
     assert batch["x"].tolist() == [[0, 1], [4, 5]]
 
 
+@pytest.mark.parametrize("places", [[0, 1], [2, 2], [1, 1, 3]])
+def test_arrays_on_several_devices_are_stacked(plugin, places):
+    """As those of pipelines on several GPUs: each stays on its device if it has one of its own."""
+    import jax
+
+    iterator = plugin.GenericIterator(numbers(batch_size=2), ["x", "u"])
+    values = [np.arange(4) + 10 * number for number in range(len(places))]
+    arrays = [jax.device_put(value, jax.devices()[place]) for value, place in zip(values, places)]
+    found = iterator._combined(arrays, "x")
+    assert found.tolist() == np.stack(values).tolist()
+    assert found.devices() == {jax.devices()[place] for place in (places if places == [0, 1] else places[:1])}
+
+
+def test_an_array_of_one_device_over_a_sharding(plugin, sharding):
+    """As that of one pipeline on a GPU: a part goes to each device."""
+    import jax
+
+    iterator = plugin.GenericIterator(numbers(batch_size=8), ["x", "u"], sharding=sharding)
+    found = iterator._combined([jax.device_put(np.arange(8), jax.devices()[1])], "x")
+    assert found.tolist() == list(range(8))
+    assert found.sharding.is_equivalent_to(sharding, 1)
+
+
 def test_what_cannot_be_one_array_is_refused(plugin, sharding):
     """PARTIAL with shards, a sharding that is none, and both ways to name devices."""
     with pytest.raises(ValueError, match="PARTIAL gives shards of different sizes"):

@@ -113,9 +113,22 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
     def _on_devices(self, arrays: list[jax.Array]) -> jax.Array:
         """The same for arrays that are on devices, one of each pipeline."""
         if self._sharding is None:
-            return arrays[0] if len(arrays) == 1 else jnp.stack(arrays)
+            return arrays[0] if len(arrays) == 1 else _stacked(arrays)
+        if len(arrays) == 1 and len(self._sharding.addressable_devices) > 1:
+            return jax.make_array_from_process_local_data(self._sharding, arrays[0])
         shape = (arrays[0].shape[0] * len(self._sharding.device_set), *arrays[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, self._sharding, arrays)
+
+
+def _stacked(arrays: list[jax.Array]) -> jax.Array:
+    """Arrays along a new first axis. If each is on a device of its own, it stays there."""
+    devices = [device for array in arrays for device in array.devices()]
+    if len(set(devices)) < len(arrays):
+        return jnp.stack([jax.device_put(array, devices[0]) for array in arrays])
+    mesh = jax.sharding.Mesh(np.array(devices), ("pipelines",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("pipelines"))
+    shape = (len(arrays), *arrays[0].shape)
+    return jax.make_array_from_single_device_arrays(shape, sharding, [array[None] for array in arrays])
 
 
 def data_iterator(
