@@ -45,6 +45,9 @@ NOT_BY_VALUE = {
     "reinterpret": "it reads the bytes",
     "segmentation.select_masks": "the numbers are those of polygons",
 }
+OBJECT = np.dtype(object)
+# Operator -> why it takes objects and gives other ones.
+NOT_OF_OBJECTS = {"dl_tensor_python_function": "DLPack has no objects"}
 CASTS = ("cast", "cast_like")  # a complex number does not become a real one
 
 
@@ -495,6 +498,26 @@ def test_every_type_works_as_declared_or_is_refused(op, text, dtype):
     else:
         with pytest.raises((TypeError, RuntimeError), match=f"{dtype}"):
             outputs_of(call, inputs)
+
+
+@marked([(op, text) for op, text in EXAMPLES if first_input(text) is not None and op.name not in NOT_OF_OBJECTS])
+def test_objects_are_moved_read_or_refused(op, text):
+    """Operators that move elements move objects; those that read files take the bytes as an object; others refuse by name."""
+    call = call_of(op, text)
+    first = np.asarray(call.inputs[0])
+    places = np.arange(first.size).reshape(first.shape)
+    objects = np.array([f"object {place}" for place in range(first.size)], object)
+    if OBJECT not in op.dtypes:
+        with pytest.raises(TypeError, match="does not take text"):
+            outputs_of(call, with_first(call, objects[places]))
+    elif places.dtype in op.dtypes:
+        moved = outputs_of(call, with_first(call, places))
+        found = outputs_of(call, with_first(call, objects[places]))
+        same(found, [x if y.dtype != OBJECT else objects[x] for x, y in zip(moved, found, strict=True)])
+    else:
+        file = np.empty((), object)
+        file[()] = first.item() if first.dtype == OBJECT else first.tobytes()
+        same(outputs_of(call, with_first(call, file)), outputs_of(call))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Batches and epochs without samples in every iterator for torch, JAX and Keras, as tests/loop has them for NumPy."""
+"""Batches and epochs without samples, and of objects, in every iterator for torch, JAX and Keras, as tests/loop has them."""
 
 import os
 from importlib.util import find_spec
@@ -189,3 +189,37 @@ def test_keras_gets_them_in_their_places():
             [x.ravel().tolist(), (2 * x).ravel().tolist()] for x in batches()
         ]
     assert len(PyDataset(two([], arguments={}))) == 0
+
+
+WORDS = [["a", "bc"], ["d", "ef"]]
+
+
+def words():
+    """A pipeline whose outputs are text."""
+    define = lambda: (fn.external_source(WORDS, cycle="raise"), fn.external_source(WORDS))
+    return pipeline_def(define, batch_size=2, num_threads=1)()
+
+
+@pytest.mark.parametrize(("library", "name"), NAMES)
+def test_text(library, name):
+    """It is delivered as a list, or refused with the name of the output and a way out."""
+    pytest.importorskip(f"pipeflow.plugin.{library}")
+    iterator = KINDS[library]()[name](words())
+    if library == "jax":
+        with pytest.raises(TypeError, match="output 'data' is text or other objects, of which JAX has no arrays"):
+            next(iterator)
+    elif name.split()[-1] in ("nested", "padded", "coo"):
+        with pytest.raises(TypeError, match=r"output 'data' is text .* write output_types=\{'data': 'list'\}"):
+            next(iterator)
+    else:
+        for _ in range(2):
+            assert [[batch[0]["data"], batch[0]["label"]] for batch in iterator] == [[x, x] for x in WORDS]
+
+
+def test_keras_gets_text():
+    """As arrays of objects."""
+    pytest.importorskip("keras")
+    from pipeflow.plugin.keras import PyDataset
+
+    data = PyDataset(words())
+    assert [[x.tolist() for x in data[index]] for index in range(len(data))] == [[x, x] for x in WORDS]

@@ -82,6 +82,21 @@ def test_every_iterator_delivers_them(kind, policy, several):
         ]
 
 
+@pytest.mark.parametrize("policy", list(LastBatchPolicy), ids=str)
+@every_iterator
+def test_every_iterator_delivers_objects(kind, policy):
+    """Text, and batches without any, whatever the policy; two epochs."""
+    values = [["a", "bc"], [], ["d", "ef"]]
+    pipe = make(values, arguments={"cycle": "raise", "dtype": object, "ndim": 0})
+    iterator = kind(pipe, ["x"], last_batch_policy=policy)
+    expected = [x for x in values if x or policy is not LastBatchPolicy.DROP]
+    for _ in range(2):
+        found = [batch[0]["x"] for batch in iterator]
+        assert [
+            [np.asarray(x).item() if isinstance(x, np.ndarray) else x for x in batch] for batch in found
+        ] == expected
+
+
 @every_iterator
 def test_an_iterator_over_a_batch_whose_samples_were_all_skipped(kind):
     """Such a batch has no samples either."""

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pipeflow import declare
+from pipeflow import declare, types
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.epochs import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
 from pipeflow.operators import tensor_functions
@@ -69,6 +69,11 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
         """The batch as one array; a batch on the CPU becomes a JAX array in ``combine``."""
         if isinstance(batch, TensorListGPU):
             return self._copied(dense_tensor(batch, name))
+        if batch.dtype is types.STRING:
+            raise TypeError(
+                f"output {name!r} is text or other objects, of which JAX has no arrays: leave it out of the pipeline's "
+                "outputs, or return numbers for it"
+            )
         return dense_array(batch, name)
 
     def _copied(self, tensor: TensorGPU) -> jax.Array:

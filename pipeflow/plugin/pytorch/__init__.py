@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from pipeflow import declare
+from pipeflow import declare, types
 from pipeflow.device.runtime import LEGACY
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.epochs import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
@@ -107,7 +107,12 @@ class RaggedIterator(GenericIterator):
     def convert(self, batch: Any, name: str) -> Any:
         """The samples in the form chosen for this output."""
         kind = self._kinds[name]
-        if not len(batch) and kind in _OF_NONE:
+        if kind in _OF_NONE and batch.dtype is types.STRING:
+            raise TypeError(
+                f"output {name!r} is text or other objects, of which torch has no {kind!r} tensor: "
+                f"write output_types={{{name!r}: 'list'}}"
+            )
+        if kind in _OF_NONE and not len(batch):
             return _OF_NONE[kind](super().convert(batch, name))
         if isinstance(batch, TensorListGPU) and kind != "dense":
             tensors = [torch.from_dlpack(sample) for sample in batch.lent(_stream_of(batch.device_id()))]
