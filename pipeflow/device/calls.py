@@ -71,6 +71,7 @@ class Item(NamedTuple):
     )
     numbers: tuple[np.ndarray, ...] = ()  # the inputs after the first, if the host reads them (``host_inputs``)
     source: str = ""  # source_info, if the operator wants it
+    known: tuple[np.ndarray | None, ...] = ()  # the inputs that are constants, in CPU memory; None for the others
 
     @property
     def input(self) -> View:
@@ -199,6 +200,7 @@ class SampleValues:
     key: int
     numbers: tuple[np.ndarray, ...] = ()  # the inputs after the first, in CPU memory, if the host reads them
     source: str = ""  # source_info, if the operator wants it
+    known: tuple[np.ndarray | None, ...] = ()  # the inputs that are constants, in CPU memory; None for the others
 
 
 class DevicePlanner:
@@ -319,12 +321,20 @@ class DevicePlanner:
             if len(self._known) < 256:
                 self._known[signature] = known
         specs, item = known
-        return specs, Item(tuple(sample.inputs), item.outputs, item.args, item.layouts, sample.key, item.plan)
+        return specs, item._replace(inputs=tuple(sample.inputs), key=sample.key)
 
     def _new_item(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Item]:
         specs, args = self._infer(sample, layouts)
         item = Item(
-            tuple(sample.inputs), (), args, tuple(layouts), sample.key, numbers=sample.numbers, source=sample.source
+            tuple(sample.inputs),
+            (),
+            args,
+            tuple(layouts),
+            sample.key,
+            None,
+            sample.numbers,
+            sample.source,
+            sample.known,
         )
         if self._view is not None:
             views = self._view(item)

@@ -214,12 +214,16 @@ def choice(
 ) -> Sample:
     """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
     extents = shape_of(args.shape, shape_like)
-    if a.ndim == 0 and (a.dtype.kind not in "ui" or a <= 0):
-        raise RuntimeError(f"a single number to choose from must be a positive integer, got {a}")
-    index = chosen(int(a) if a.ndim == 0 else len(a), extents, p, key)
     if a.ndim == 0:
-        return index.astype(a.dtype)
-    return a[index]
+        return chosen(most(a), extents, p, key).astype(a.dtype)
+    return a[chosen(len(a), extents, p, key)]
+
+
+def most(number: np.ndarray) -> int:
+    """The number below which to choose."""
+    if number.dtype.kind not in "ui" or number <= 0:
+        raise RuntimeError(f"a single number to choose from must be a positive integer, got {number}")
+    return int(number)
 
 
 def chosen(size: int, extents: tuple[int, ...], p: Any, key: seeds.Key) -> np.ndarray:

@@ -198,7 +198,7 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec((UNKNOWN,), np.uint8, "")
 
 
-@operator("_subscript", dtypes="any", hidden=True, gpu=True, dali_class="_TensorSubscript")
+@operator("_subscript", dtypes="any", hidden=True, gpu=True, host_inputs=True, dali_class="_TensorSubscript")
 def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
     """``data[...]``: returns a view. ``plan`` has an entry for each index between the brackets:
 

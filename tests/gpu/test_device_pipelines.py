@@ -266,6 +266,14 @@ class TestPipelines:
         with pytest.raises(TypeError, match="is on the GPU, and a CPU array is needed here"):
             pipe.feed_input("images", there)
 
+    def test_text_of_an_unknown_type(self, device):
+        """Whose type is known only when it is there is refused with the reason."""
+        pipe = build(lambda: fn.external_source(lambda: ["a", "b"]).gpu())
+        with pytest.raises(
+            TypeError, match="the data is text, and str and bytes stay on the CPU: encode it as numbers"
+        ):
+            pipe.run()
+
     def test_a_source_for_the_device(self, device):
         """external_source(device="gpu") takes CPU data there; it is fed by its name as any other."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from host_device import launch_on_host
 
-from pipeflow import backends, fn, pipeline_def
+from pipeflow import backends, fn, pipeline_def, types
 
 
 @pytest.fixture
@@ -58,6 +58,67 @@ def test_a_graph_of_images(device):
     """Many operators in one segment: one copy to the device a batch, and what the CPU gives."""
     device_cases.compare_images()
     assert device.counts["upload"] <= 2 * device_cases.BATCHES
+
+
+IMAGES = [np.arange(189, dtype=np.uint8).reshape(9, 7, 3) + np.uint8(k) for k in range(2)]
+
+
+def images(on_gpu):
+    """A node of images."""
+    node = fn.external_source(lambda: IMAGES, layout="HWC")
+    return node.gpu() if on_gpu else node
+
+
+def numbers(on_gpu, dtype=np.float32):
+    """A node of single numbers."""
+    node = fn.external_source(lambda: [dtype(1), dtype(2)])
+    return node.gpu() if on_gpu else node
+
+
+def refuse(_):
+    """A function that always fails."""
+    raise ValueError("no result")
+
+
+TWO = types.Constant(2.0, dtype=types.FLOAT)
+SAME = {
+    "a number and a constant": lambda there: numbers(there) + 1.5,
+    "a constant and a number": lambda there: 255 - numbers(there),
+    "a constant with a type": lambda there: fn.stack(numbers(there), TWO),
+    "a constant for a function": lambda there: fn.python_function(numbers(there), TWO, function=lambda x, y: x + y),
+    "a number in place of a failed sample": lambda there: fn.python_function(
+        numbers(there), function=refuse, on_error=lambda failure: np.float32(7 + failure.sample)
+    ),
+    "one of the numbers below a constant": lambda there: fn.random.choice(
+        5, shape=[40], name="choice", device="gpu" if there else "cpu"
+    ),
+    "the same with probabilities": lambda there: fn.random.choice(
+        3, p=[0.1, 0.2, 0.7], shape=[40], name="choice", device="gpu" if there else "cpu"
+    ),
+    "an index from the CPU": lambda there: images(there)[numbers(False, np.int32)],
+    "bounds from the CPU": lambda there: images(there)[numbers(False, np.int32) :, 3, : numbers(False, np.int32)],
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_single_numbers_and_constants(device, case):
+    """They have the shapes and values that they have on the CPU."""
+    expected = device_cases.run(lambda: (SAME[case](False),))
+    device_cases.assert_same(device_cases.run(lambda: (SAME[case](True),), 0), expected)
+
+
+def test_an_index_from_the_device(device):
+    """Is copied to the CPU once a batch, and build() says so."""
+    expected = device_cases.run(lambda: (images(False)[numbers(False, np.int32)],))
+    with pytest.warns(UserWarning, match=r"input 1 of fn\._subscript"):
+        found = device_cases.run(lambda: (images(True)[numbers(True, np.int32)],), 0)
+    device_cases.assert_same(found, expected)
+
+
+def test_a_single_number_to_choose_from_on_the_device(device):
+    """The CPU would have to read it."""
+    with pytest.raises(ValueError, match="read on the CPU, where the choice is made"):
+        device_cases.run(lambda: (fn.random.choice(numbers(True, np.int32), shape=[4]),), 0)
 
 
 @pytest.mark.parametrize("rule", ["replace", "skip"])

@@ -185,7 +185,7 @@ class Device:
     def put(self, array: np.ndarray) -> DeviceArray:
         """One array on the device, for a value that replaces a failed sample."""
         with self.runtime.active():
-            array = np.ascontiguousarray(array)
+            array = np.asarray(array, order="C")
             lease = self.pool.take(STAND_IN, array.nbytes, self.runtime.computing)
             pinned = self.one_by_one.take(array.nbytes)
             staged = pinned.array[: array.nbytes]

@@ -39,6 +39,9 @@ class FunctionStage(DeviceStage, BoundStep):
             raise
         self.ring = self.device.ring()  # for inputs on the CPU
         self.contained = False
+        there = step.device == "gpu"
+        self.constant_inputs = {slot for slot in step.inputs if there and plan.slots[slot].storage == "constant"}
+        self.there: dict[int, DeviceArray] = {}  # constants, copied to the device by the first batch
         self.by_rows = step.device == "gpu" and self.op.traits_of(self.constants).rows
         if surroundings.course.checkpointing and step.user_code:
             self.keeper = Keeper.of(step.name, self.constants)
@@ -83,7 +86,7 @@ class FunctionStage(DeviceStage, BoundStep):
                 for row, result in zip(group, results):
                     batch.values[slot][row] = result
         for slot in step.inputs if step.device == "gpu" else ():
-            leases += [x.lease for x in batch.values[slot] if x is not None and x.lease is not None]
+            leases += [x.lease for x in batch.values[slot] if type(x) is DeviceArray and x.lease is not None]
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout or ""
         if batch.error is None:
@@ -96,7 +99,12 @@ class FunctionStage(DeviceStage, BoundStep):
         inputs = []
         for slot, writable in zip(self.step.inputs, self.step.writable or (False,) * len(self.step.inputs)):
             values = batch.values[slot]
-            samples = [value_at(values, row) for row in rows]
+            if slot in self.constant_inputs:
+                if slot not in self.there:
+                    self.there[slot] = self.device.put(value_at(values, rows[0]))
+                samples: list[Any] = [self.there[slot]] * len(rows)
+            else:
+                samples = [value_at(values, row) for row in rows]
             inputs.append((samples, writable))
         keys = self.batch_keys(batch)[rows] if self.op.random else np.empty(0, np.uint64)
         known = self.sources(batch)

@@ -50,7 +50,7 @@ class SegmentStep(BoundStep):
                 found.append(batch.values[slot][row])
                 continue
             if slot not in work.constants:
-                work.constants[slot] = work.put([np.ascontiguousarray(batch.values[slot][row, ...])])[0]
+                work.constants[slot] = work.put([np.asarray(batch.values[slot][row, ...], order="C")])[0]
             found.append(work.constants[slot])
         return found
 
@@ -68,6 +68,8 @@ class UploadStep(SegmentStep):
                 batch.values[target][row] = self.inputs(batch, work, row)[0]
             return
         samples = [value_at(values, row) for row in rows]
+        if any(sample.dtype.hasobject for sample in samples):
+            raise TypeError("the data is text, and str and bytes stay on the CPU: encode it as numbers first")
         there = [type(sample) is DeviceSample for sample in samples]
         for kind, move in ((False, partial(work.put, slot=target)), (True, work.adopt)):
             chosen = [place for place, on in enumerate(there) if on == kind]
@@ -177,7 +179,10 @@ class OperatorStep(SegmentStep):
             key = keys[row] if keys is not None else 0
             read = tuple([np.asarray(value_at(values, row)) for values in numbers])
             source = "" if sources is None else str(sources[row])
-            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, key, read, source))
+            known = tuple(
+                [batch.values[slot][row, ...] if slot in self.constant_inputs else None for slot in self.on_device]
+            )
+            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, key, read, source, known))
         memory = CallMemory(work, step)
         results, found = self.planner(
             samples, layouts, memory, lambda index, error: work.failed(work, step, rows[index], error)

@@ -10,6 +10,7 @@ from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import random
 from pipeflow.operators.on_gpu.elementwise import blocks_of
 from pipeflow.operators.on_gpu.moves import Box, move, strides_of, whole
+from pipeflow.operators.on_gpu.structure import uploaded
 from pipeflow.types import saturate
 
 UNIFORM, LISTED, NORMAL, COIN = range(4)  # enum Distribution of random.cu
@@ -90,18 +91,28 @@ def _(call: DeviceCall) -> None:
 
 
 @random.choice.gpu_plan
-def _(item: Item) -> None:
-    if not item.input.shape:
+def _(item: Item) -> np.ndarray | None:
+    """The number to choose below, if it is one."""
+    if item.input.shape:
+        random.chosen(item.input.shape[0], (), item.args.p, seeds.Key(0))  # says what is wrong with p
+        return None
+    number = item.known[0] if item.known else None
+    if number is None:
         raise ValueError(
             "a single number to choose from is read on the CPU, where the choice is made: give it without .gpu()"
         )
-    random.chosen(item.input.shape[0], (), item.args.p, seeds.Key(0))  # raises the error that says what is wrong with p
+    random.chosen(random.most(number), (), item.args.p, seeds.Key(0))
+    return number
 
 
 @random.choice.gpu
 def _(call: DeviceCall) -> None:
     """The elements are chosen on the CPU, and moved one by one."""
     size = call.items[0].output.dtype.itemsize
+    if not call.items[0].input.shape:
+        drawn = [random.chosen(int(x.plan), x.output.shape, x.args.p, seeds.Key(x.key)) for x in call.items]
+        uploaded(call, [index.astype(item.output.dtype) for item, index in zip(call.items, drawn)])
+        return
     boxes = []
     for item in call.items:
         source, target = item.input, item.output

@@ -19,7 +19,24 @@ def _(call: DeviceCall) -> None:
 
 @structure.subscript.gpu_specs
 def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
-    return [structure.subscript.specs([spec_of(item)], {"plan": item.args.plan}, 1) for item in items]
+    found = []
+    for item in items:
+        (spec,) = structure.subscript.specs([spec_of(item)], {"plan": item.args.plan}, 1)
+        found.append((Spec(indexed(item.input.shape, item.plan), spec.dtype, spec.layout),))
+    return found
+
+
+def indexed(shape: tuple[int, ...], index: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of the result of an index."""
+    extents, left = [], list(shape)
+    for entry in index:
+        if entry is None:
+            extents.append(1)
+        elif isinstance(entry, slice):
+            extents.append(len(range(*entry.indices(left.pop(0)))))
+        else:
+            left.pop(0)
+    return (*extents, *left)
 
 
 def spec_of(item: Item) -> Spec:
@@ -29,9 +46,7 @@ def spec_of(item: Item) -> Spec:
 
 @structure.subscript.gpu_plan
 def _(item: Item) -> Any:
-    if len(item.inputs) > 1:
-        raise ValueError("an index that is data must be on the CPU")
-    return structure.index_of(item.input.shape, item.args.plan, ())
+    return structure.index_of(item.input.shape, item.args.plan, item.numbers)
 
 
 @structure.subscript.gpu
