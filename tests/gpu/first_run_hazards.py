@@ -125,6 +125,19 @@ def copies_beside_kernels():
     return f"{pipe.executor_statistics()['gpu']['allocations']} allocations"
 
 
+def sent_from_page_locked_memory():
+    """Large results of CPU steps are copied from where they are, and their memory is used again after that."""
+    large = [[np.full((300, 400, 3), 16 * b + k, np.uint8) for k in range(4)] for b in range(8)]
+    pipe = pipeline_def(
+        lambda: (fn.external_source(large, layout="HWC", cycle="quiet") + np.uint8(1)).gpu(),
+        batch_size=4, num_threads=2, device_id=0,
+    )()  # fmt: skip
+    for number in range(40):
+        same(pipe.run()[0], [x + np.uint8(1) for x in large[number % 8]])
+    told = pipe.executor_statistics()["gpu"]
+    return f"{told['uploads']} copies, {told['pinned_allocations']} allocations of page-locked memory"
+
+
 # ---------------------------------------------------------------------------------------------------
 # With CUDA
 
@@ -161,6 +174,30 @@ for _ in range(6):
 print("done")
 """
     assert child(print_it) == "done"
+
+
+def fed_on_another_stream():
+    """Data that is still being made on the current stream of CuPy or torch is fed, copied and not."""
+    cupy = backends.gpu.cupy
+    slow = cupy.RawKernel(
+        'extern "C" __global__ void slow() { long long t = clock64(); while (clock64() - t < 9000000); }', "slow"
+    )
+    for no_copy in (False, True):
+        pipe = pipeline_def(
+            lambda no_copy=no_copy: fn.flip(
+                fn.external_source(device="gpu", name="data", layout="HWC", no_copy=no_copy), horizontal=1
+            ),
+            batch_size=4, num_threads=2, device_id=0, exec_async=False, exec_pipelined=False,
+        )()  # fmt: skip
+        stream = cupy.cuda.Stream(non_blocking=True)
+        for images in BATCHES:
+            sources, made = cupy.asarray(np.stack(images)), cupy.zeros((4, 64, 64, 3), cupy.uint8)
+            cupy.cuda.Stream.null.synchronize()
+            with stream:
+                slow((1,), (1,), ())
+                made[...] = sources
+                pipe.feed_input("data", made)
+            same(pipe.run()[0], [x[:, ::-1] for x in images])
 
 
 def late_consumer():
@@ -367,11 +404,12 @@ def decoder():
     return str(off)
 
 
-EVERYWHERE = (small_numbers, functions, two_pipelines, copies_beside_kernels)
+EVERYWHERE = (small_numbers, functions, two_pipelines, copies_beside_kernels, sent_from_page_locked_memory)
 CHECKS = (
     *EVERYWHERE,
     foreign_stream,
     destroyed_stream,
+    fed_on_another_stream,
     late_consumer,
     array_interface,
     capsules,

@@ -17,6 +17,8 @@ WITHOUT_EXAMPLES = {
     "fn.external_source",
     "fn.readers.numpy",
     "fn.permute_batch",
+    "fn.readers.fits",
+    "fn.experimental.readers.fits",
 }
 
 
