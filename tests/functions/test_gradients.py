@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 from pipeflow.compile import gradients as compiled
@@ -272,7 +273,7 @@ def test_limits_of_time_and_threads_go_with_it():
 
     def define():
         x = fn.external_source(vectors, batch=False)
-        y = fn.py_function(lambda x: x**2, [x], np.float64, timeout=30, parallel="threads")
+        y = fn.py_function(lambda x: x**2, [x], np.float64, timeout=LONG, parallel="threads")
         return x, fn.gradients(y, [x])[0]
 
     for x, derivative in zip(*run(define)):

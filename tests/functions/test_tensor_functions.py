@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, ops, pipeline_def
 
@@ -470,7 +471,7 @@ def test_derivatives_of_functions_with_a_limit():
 
     def define():
         x = fn.external_source(images, batch=False)
-        y = fn.py_function(lambda t: (t * t).sum(), [x], np.float32, parallel="threads", timeout=30.0)
+        y = fn.py_function(lambda t: (t * t).sum(), [x], np.float32, parallel="threads", timeout=LONG)
         return x, *fn.gradients(y, [x])
 
     [[plain, derivatives]] = run(define)
