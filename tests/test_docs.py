@@ -11,14 +11,18 @@ import doctest
 import io
 import linecache
 import re
+import time
 import traceback
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from helpers import LONG
+from loop.simulation import Simulation
 
 from pipeflow.declare import registry
+from pipeflow.executor.workers import dispatcher
 from pipeflow.operators.math import promote
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +30,8 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md")
 # A page that begins with this mark is run by `make test-adapters`, where the package is installed.
 NEEDS = re.compile(r"\A<!-- needs: (\w+) -->")
 MARKED = [pytest.param(x, marks=pytest.mark.adapters) if NEEDS.match((ROOT / x).read_text()) else x for x in PAGES]
+# Pages whose output depends on times: these pass only while their functions sleep.
+IN_A_TIME_OF_THEIR_OWN = ("docs/advice.md",)
 FENCE = re.compile(r"^```(?P<language>python|output)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 HIDDEN = re.compile(r"<!--[^>]*^```", re.MULTILINE)
 MARK = re.compile(r"<!-- (no-run|raises): (.+?) -->\s*\Z")
@@ -86,6 +92,9 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RANK", raising=False)  # what a page sets or declares is unknown to the next one
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # what is shown is for a machine without a GPU
+    monkeypatch.setattr(dispatcher, "_STACK_WAIT", LONG)  # a busy worker process says late where it was
+    if page in IN_A_TIME_OF_THEIR_OWN:
+        monkeypatch.setattr(time, "sleep", Simulation(monkeypatch, processors=2).sleep)
     declared = dict(registry)
     namespace = {"__name__": "page"}
     try:
