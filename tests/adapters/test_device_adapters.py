@@ -107,6 +107,26 @@ def test_feeding_a_tensor(device):
         pytorch.feed_ndarray(batch, torch.zeros(3))
 
 
+@pytest.mark.parametrize(
+    ("there", "non_blocking", "waits"), [(True, False, False), (False, False, True), (False, True, False)]
+)
+def test_feeding_a_tensor_on_the_cpu_waits(device, monkeypatch, there, non_blocking, waits):
+    """A copy into page-locked memory of torch may still run otherwise, when feed_ndarray returns."""
+    import torch
+
+    from pipeflow.plugin import pytorch
+
+    class Target:
+        shape, dtype, is_cuda = torch.Size((4, 2, 4, 3)), torch.uint8, there
+
+        def copy_(self, source, non_blocking):
+            return source, non_blocking
+
+    device.eager = True
+    batch = pipeline().run()[0]
+    assert pytorch.feed_ndarray(batch, Target(), non_blocking=non_blocking)[1] is not waits
+
+
 def test_jax_gets_memory_of_its_own(device):
     """Arrays of JAX are copies on the device, because JAX does not say when it has read foreign memory for the last time."""
     from pipeflow.plugin import jax

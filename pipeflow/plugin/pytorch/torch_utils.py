@@ -67,10 +67,11 @@ def feed_ndarray(
 ) -> torch.Tensor:
     """Copies a tensor (or a batch of equal shapes) into a torch tensor of the same shape and type.
 
-    From the GPU the copy is made on ``cuda_stream`` (default: torch's current stream), and the host does not wait.
+    From the GPU the copy is made on ``cuda_stream`` (default: torch's current stream). The host waits only for a copy to the
+    CPU, and not with ``non_blocking``.
     """
     if isinstance(tensor_or_tl, (TensorGPU, TensorListGPU)):
-        return _feed_on_device(tensor_or_tl, arr, cuda_stream)
+        return _feed_on_device(tensor_or_tl, arr, cuda_stream, non_blocking)
     del cuda_stream, non_blocking  # a copy on the CPU is done when this returns
     source = tensor_or_tl.as_tensor() if isinstance(tensor_or_tl, TensorListCPU) else tensor_or_tl
     if not isinstance(source, TensorCPU):
@@ -88,7 +89,7 @@ def feed_ndarray(
     return arr
 
 
-def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any) -> torch.Tensor:
+def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any, non_blocking: bool) -> torch.Tensor:
     handle = getattr(cuda_stream, "cuda_stream", cuda_stream)
     handle = getattr(handle, "value", handle)  # a ctypes pointer, as DALI takes it
     there = contextlib.nullcontext() if handle is None else on_stream(tensor_or_tl.device_id(), int(handle))
@@ -99,7 +100,7 @@ def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any) -> t
                 f"the tensor is {arr.dtype} {tuple(arr.shape)} and the data {source.dtype} {tuple(source.shape)}: "
                 "they must be equal"
             )
-        return arr.copy_(source, non_blocking=True)
+        return arr.copy_(source, non_blocking=non_blocking or arr.is_cuda)
 
 
 def on_stream(device_id: int, handle: int) -> Any:
