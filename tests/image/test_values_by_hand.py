@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from generate_docs import public
 
-from pipeflow import fn, types
+from pipeflow import fn, pipeline_def, types
 from pipeflow.tensors import TensorListCPU
 
 RNG = np.random.default_rng(3)
@@ -99,6 +100,47 @@ def test_a_crop_after_a_resize_mirrors_each_axis_by_its_bit(mirror):
     steps = [-1 if mirror & bit else 1 for bit in (4, 2, 1)]
     assert np.array_equal(turned, plain[:: steps[0], :: steps[1], :: steps[2]])
     assert mirror == 0 or not np.array_equal(turned, plain)
+
+
+def of_the_operator(image, filters, mirror, size):
+    return fn.resize_crop_mirror(image, size=size, crop=(5, 6), mirror=mirror, **filters)
+
+
+def of_a_chain(image, filters, mirror, size):
+    """The same steps in a pipeline, where they become one."""
+
+    def define():
+        resized = fn.resize(fn.external_source(lambda: [image], layout="HWC"), size=size, **filters)
+        return fn.crop_mirror_normalize(
+            resized, crop=(5, 6), mirror=mirror & 1, dtype=types.FLOAT, std=[2.0], output_layout="HWC"
+        )
+
+    return np.asarray(pipeline_def(define, batch_size=1, num_threads=1, device_id=None)().run()[0].at(0))
+
+
+# Operators with a mirror and filters -> the mirrors that they have.
+MIRRORING = {"resize_crop_mirror": (of_the_operator, (1, 2, 3)), "resize+crop_mirror_normalize": (of_a_chain, (1,))}
+
+
+def test_every_operator_with_a_mirror_and_filters_is_tested():
+    """One more would be tested below."""
+    names = {op.name: {param.name for param in op.params} for op in public()}
+    assert {name for name, found in names.items() if {"mirror", "mag_filter"} <= found} == {"resize_crop_mirror"}
+
+
+@pytest.mark.parametrize("size", [(6, 8), (18, 32)], ids=["smaller", "larger"])
+@pytest.mark.parametrize("kind", FILTERS)
+@pytest.mark.parametrize("name", MIRRORING)
+def test_a_window_is_mirrored_after_every_filter(name, kind, size):
+    """The same pixels in the other order."""
+    call, mirrors = MIRRORING[name]
+    image = RNG.integers(0, 256, (11, 14, 3), dtype=np.uint8)
+    filters = {"min_filter": kind, "mag_filter": kind}
+    plain = call(image, filters, 0, size)
+    assert plain.shape == (5, 6, 3)
+    for mirror in mirrors:
+        turned = plain[:: -1 if mirror & 2 else 1, :: -1 if mirror & 1 else 1]
+        np.testing.assert_allclose(call(image, filters, mirror, size), turned, atol=1e-4)
 
 
 # ----------------------------------------------------------------------------------------------------
