@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from readers import records
+from test_fits import unit as fits_unit
 from test_mxnet import body, part
 
 from pipeflow import tfrecord
+from pipeflow.operators.readers.fits import FitsReader
 from pipeflow.operators.readers.mxnet import MXNetReader
 from pipeflow.operators.readers.numpy import NumpyReader
 from pipeflow.operators.readers.tfrecord import TFRecordReader, scan, write_index
@@ -65,3 +67,16 @@ def test_an_image_far_behind_in_a_recordio_file(tmp_path, size):
     index.write_text(f"0\t0\n1\t{size}\n")
     reader = MXNetReader(path=str(path), index_path=str(index))
     assert [bytes(reader.fetch(number)[0]) for number in range(2)] == [b"first", b"last"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_unit_behind_a_large_one(tmp_path, size):
+    """Units of a FITS file are stepped over whatever their axes say together."""
+    path = tmp_path / "large.fits"
+    last = np.arange(6, dtype=np.int16).reshape(2, 3)
+    header = fits_unit(None, first=True, BITPIX=8, NAXIS=2, NAXIS1=4, NAXIS2=size // 4)
+    with open(path, "wb") as file:
+        file.write(header)
+        file.seek(len(header) + -(-size // 2880) * 2880)
+        file.write(fits_unit(last))
+    assert FitsReader(files=[str(path)], hdu_indices=[2]).fetch(0)[0].tolist() == last.tolist()
