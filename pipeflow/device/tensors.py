@@ -229,6 +229,11 @@ class TensorListGPU(Metadata):
             if layout is None and tensors:
                 layout = tensors[0].layout()
             self._runtime = tensors[0]._runtime if tensors else backends.gpu.for_arrays()
+            own = self.device_id()
+            for index, tensor in enumerate(tensors):
+                if tensor.device_id() != own:
+                    there = f"sample 0 is on GPU {own} and sample {index} on GPU {tensor.device_id()}"
+                    raise ValueError(f"a batch is on one GPU: {there}")
             self._wrapped = tensors  # they keep memory that is not from a pipeline
             self._samples = [tensor._held() for tensor in tensors]
             self._source_info = source_info

@@ -199,6 +199,14 @@ def test_data_on_another_gpu(machine):
     flipped(build(1).run()[0])
 
 
+def test_a_batch_of_arrays_is_on_one_gpu(machine):
+    """A mixed list is refused before anything is copied."""
+    one, other = (build(number).run()[0][0].as_array() for number in range(2))
+    assert TensorListGPU([other, other]).device_id() == 1
+    with pytest.raises(ValueError, match="sample 0 is on GPU 1 and sample 2 on GPU 0"):
+        TensorListGPU([other, other, one])
+
+
 def test_the_arrays_of_a_batch_may_change_after_they_were_wrapped(machine):
     """A copy to the CPU waits for the work that is queued on the caller's stream when it is made."""
     (batch,) = build().run()
