@@ -39,7 +39,8 @@ class DeviceSegment(DeviceStage):
             between = sum(self.hints.get(slot, 0) for slot in self.made - held)
             beside, threads = surroundings.beside, surroundings.settings.threads
             self.memory = SegmentMemory(device, -number - 2, held, capacity, between, beside, threads)
-            device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.blocks)
+            hinted = carried or any(self.hints.get(slot) for slot in self.made)
+            device.pool.reserve(self.memory.purpose, capacity if hinted else 0, device.blocks)
             self.reserve_slots(held - {step.outputs[0] for step in direct})
             for step in direct:
                 device.pool.reserve(step.outputs[0], self.hints[step.inputs[0]], device.blocks)
