@@ -5,8 +5,8 @@ import sys
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow.dali_names import namespace as _namespace
 from pipeflow.declare import registry as _registry
-from pipeflow.declare.former_names import FORMER_NAMES as _FORMER_NAMES
-from pipeflow.declare.former_names import function as _function
+from pipeflow.operators.former_names import FORMER_NAMES as _FORMER_NAMES
+from pipeflow.operators.former_names import function as _function
 from pipeflow.record.choices import maybe, one_of  # noqa: F401
 
 

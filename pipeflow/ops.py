@@ -7,10 +7,11 @@ from typing import Any
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow.dali_names import namespace as _namespace
-from pipeflow.declare import OpDef, former_names
+from pipeflow.declare import OpDef
 from pipeflow.declare import check_names as _check_names
 from pipeflow.declare import class_name as _class_name
 from pipeflow.declare import registry as _registry
+from pipeflow.operators import former_names
 
 
 class Operator:

@@ -132,8 +132,8 @@ HEAVY += ("importlib.metadata", "email", "asyncio", "unittest")
 # Parts of the package that know no operator by its name.
 NAMELESS = ("declare/", "device/", "record/", "compile/", "executor/", "handle/", "saving/", "epochs/", "plan.py")
 NAMELESS += ("reporting/advice.py", "resume.py")
-# The exceptions: the warm-up of operators that most image pipelines use, former names of operators, Python's ~.
-NAMED = ("pipeflow/compile/warmup.py", "pipeflow/declare/former_names.py", "pipeflow/declare/drawn.py")
+# The exception: it names Python's operators, and some of ours have the same names.
+NAMED = ("pipeflow/declare/drawn.py",)
 
 
 class Import(NamedTuple):

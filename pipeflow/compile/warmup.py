@@ -1,14 +1,12 @@
 """Compiling kernels before the first sample needs them.
 
 A kernel is compiled for the types of its arguments. ``prepare`` runs every step of a plan on one blank sample with the
-known types of its inputs. ``everyday`` does this for the operators that most image pipelines use, and
-``python -m pipeflow warmup`` calls it. Both only save time: other kernels are compiled when they are first called.
+known types of its inputs. This only saves time: other kernels are compiled when they are first called.
 """
 
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +39,7 @@ def prepare(plan: Plan) -> int:
         return 0
 
     def show() -> None:
-        show_large()
+        copy_large()
         for step in progress.over(steps, "compile kernels of step", len(steps)):
             show_blank(plan, step)
 
@@ -51,7 +49,7 @@ def prepare(plan: Plan) -> int:
     return compiled
 
 
-def show_large() -> None:
+def copy_large() -> None:
     """Compiles the kernel that copies large batches."""
     kernels.everyday.copy(np.zeros(1, np.uint8), np.empty(1, np.uint8))
 
@@ -102,38 +100,3 @@ def blank(spec: Spec, small: bool = False) -> np.ndarray | None:
     layout = spec.layout or "*" * len(spec.shape)
     guesses = [1 if small else GUESSES.get(letter, EXTENT) for letter in layout]
     return np.zeros([guess if extent is None else extent for extent, guess in zip(spec.shape, guesses)], spec.dtype)
-
-
-def everyday() -> int:
-    """Compiles the kernels of common image pipelines for bytes and floats; returns their number."""
-    return counted(_everyday)
-
-
-def _everyday() -> None:
-    image = np.zeros((48, 64, 3), np.uint8)
-    norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
-    one = {f"{name}_1": value for name, value in norm.items()}
-    work: list[Callable[[], Any]] = [show_large, kernels.jpeg.load, kernels.jpeg_forward.load]
-    for dtype in (np.float32, np.float16):
-        work.append(partial(run, "crop_mirror_normalize", image, dtype=dtype, **norm))
-        fused = "random_resized_crop+crop_mirror_normalize"
-        work.append(partial(run, fused, image, size_0=(20, 30), dtype_1=dtype, **one))
-    work += [
-        partial(run, "crop_mirror_normalize", image, output_layout="HWC", **norm),
-        partial(run, "resize", image, size=(20, 30)),
-        partial(run, "resize", image, size=(20, 30), interp_type=0),
-        partial(run, "flip", image),
-        partial(run, "rotate", image, angle=30.0, fill_value=0.0),
-        partial(run, "color_twist", image, hue=30.0),
-        partial(run, "brightness_contrast", image, contrast=0.5),
-        partial(run, "gaussian_blur", image, sigma=1.0),
-        partial(run, "cast", image, dtype=np.float32),
-    ]
-    for call in progress.over(work, "compile kernels of operator", len(work)):
-        call()
-
-
-def run(name: str, *inputs: np.ndarray, **arguments: Any) -> None:
-    """Makes one eager call."""
-    op = find(name)
-    op(*inputs, **({**arguments, "key": 1} if op.random else arguments))

@@ -5,7 +5,7 @@ import pytest
 
 from pipeflow import fn, ops, types
 from pipeflow.declare import class_name, registry
-from pipeflow.declare.former_names import FORMER_NAMES
+from pipeflow.operators.former_names import FORMER_NAMES
 
 IMAGE = np.arange(5 * 6 * 3, dtype=np.uint8).reshape(5, 6, 3)
 

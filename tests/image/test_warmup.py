@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
+from pipeflow.commands import everyday
 from pipeflow.compile import warmup
-from pipeflow.declare.registration import find
 from pipeflow.kernels import cpu as kernels
 
 PROGRAM = """
@@ -149,22 +149,22 @@ def test_plain_jpeg_files_load_neither_opencv_nor_pillow():
     assert fresh(program) == ["24", "False", "False", "2", "True"]
 
 
-def test_what_common_pipelines_use_is_prepared_on_colour_images(monkeypatch):
-    """Each call is one of an operator that exists, on an image of bytes with three channels."""
-    calls = []
-    monkeypatch.setattr(warmup, "run", lambda name, *images, **named: calls.append((name, *images, named)))
-    monkeypatch.setattr(warmup, "show_large", lambda: None)
-    for decoder in (kernels.jpeg, kernels.jpeg_forward):
-        monkeypatch.setattr(decoder, "load", lambda: None)
-    warmup._everyday()
-    assert {(image.shape, image.dtype.name) for _, image, _ in calls} == {((48, 64, 3), "uint8")}
-    names = [name for name, *_ in calls]
-    assert set(names) >= {"crop_mirror_normalize", "resize", "flip", "rotate", "color_twist", "gaussian_blur", "cast"}
-    assert all(find(name) is not None for name in names)
-    assert {named["dtype"] for name, _, named in calls if name == "crop_mirror_normalize" and "dtype" in named} == {
-        np.float32,
-        np.float16,
+def test_what_common_pipelines_use_is_prepared_on_colour_images():
+    """Each call works on an image of bytes with three channels; the random one has a key."""
+    made = [(operator, arguments, operator(everyday.IMAGE, **arguments)) for operator, arguments in everyday.calls()]
+    assert (everyday.IMAGE.shape, everyday.IMAGE.dtype.name) == ((48, 64, 3), "uint8")
+    operators = {operator for operator, *_ in made}
+    assert operators >= {
+        fn.crop_mirror_normalize,
+        fn.resize,
+        fn.flip,
+        fn.rotate,
+        fn.color_twist,
+        fn.gaussian_blur,
+        fn.cast,
     }
+    types = {np.asarray(result).dtype.name for operator, _, result in made if operator is fn.crop_mirror_normalize}
+    assert types == {"float32", "float16"}
 
 
 @pytest.mark.parametrize(("seconds", "level"), [(0.5, "INFO"), (1.5, "WARNING")])

@@ -3,9 +3,8 @@
 import argparse
 
 from pipeflow import timing
-from pipeflow.commands import target
+from pipeflow.commands import everyday, target
 from pipeflow.commands.result import FINE, FOUND, Line, Result
-from pipeflow.compile import warmup
 from pipeflow.kernels import cpu as kernels
 
 
@@ -19,7 +18,7 @@ def run(given: argparse.Namespace) -> Result:
         found = target.find(given.target)
         found.again(batch_size=found.batch_size or target.BATCH_SIZE).build()
     else:
-        warmup.everyday()
+        everyday.compile_everyday()
     folder = kernels.jit.cache_folder()
     took = timing.wall() - started
     text = f"kernels are ready after {took:.1f} s, in {folder or 'memory only: no folder can be written'}"

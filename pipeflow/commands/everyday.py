@@ -1,0 +1,45 @@
+"""Calls of the operators that most image pipelines use: ``pipeflow warmup`` makes them to compile their kernels."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipeflow import fn, progress
+from pipeflow.compile import warmup
+from pipeflow.declare import find
+from pipeflow.kernels import cpu as kernels
+
+IMAGE = np.zeros((48, 64, 3), np.uint8)
+
+
+def compile_everyday() -> int:
+    """Compiles the kernels of common image pipelines for bytes and floats; returns their number."""
+    return warmup.counted(_compile)
+
+
+def _compile() -> None:
+    work = [warmup.copy_large, kernels.jpeg.load, kernels.jpeg_forward.load]
+    work += [partial(operator, IMAGE, **arguments) for operator, arguments in calls()]
+    for call in progress.over(work, "compile kernels of operator", len(work)):
+        call()
+
+
+def calls() -> Iterator[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Operators with their arguments."""
+    norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
+    fused = find("random_resized_crop+crop_mirror_normalize")
+    for dtype in (np.float32, np.float16):
+        yield fn.crop_mirror_normalize, {"dtype": dtype, **norm}
+        second = {f"{name}_1": value for name, value in norm.items()}
+        yield fused, {"size_0": (20, 30), "dtype_1": dtype, "key": 1, **second}
+    yield fn.crop_mirror_normalize, {"output_layout": "HWC", **norm}
+    yield fn.resize, {"size": (20, 30)}
+    yield fn.resize, {"size": (20, 30), "interp_type": 0}
+    yield fn.flip, {}
+    yield fn.rotate, {"angle": 30.0, "fill_value": 0.0}
+    yield fn.color_twist, {"hue": 30.0}
+    yield fn.brightness_contrast, {"contrast": 0.5}
+    yield fn.gaussian_blur, {"sigma": 1.0}
+    yield fn.cast, {"dtype": np.float32}
