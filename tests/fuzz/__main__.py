@@ -203,14 +203,15 @@ class Worker:
             self.run.note(number, kind, outcome, reason)
             self.run.next[self.index] = number + self.step
         number, since = _STATE.unpack(self.place.read_bytes())
-        stuck = ended is None and now - max(since, self.began) > PATIENCE and number >= 0
+        following = self.run.next.get(self.index, self.first)
+        # One whose outcome has been read is not tried any more, though the worker has not said what it tries next.
+        stuck = ended is None and now - max(since, self.began) > PATIENCE and number >= following
         if stuck:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
         if ended is None and not stuck:
             return
         if stuck or ended != 0:
-            following = self.run.next.get(self.index, self.first)
             if number < following:
                 raise SystemExit(f"a worker ended with {ended} before it tried anything")
             kind = _kind(number)

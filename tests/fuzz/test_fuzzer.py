@@ -1,8 +1,10 @@
 """The fuzzer itself: it finds what it is made to find, keeps the bytes, and goes on where it stopped."""
 
+import io
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +60,19 @@ def test_crashes_hangs_and_defects_are_kept_with_their_bytes(tmp_path):
     text = (tmp_path / "found" / "11-png-defect.txt").read_text()
     assert "python -m fuzz --seed 5 --show 11" in text
     assert "why" in text
+
+
+def test_a_mutant_whose_outcome_is_known_does_not_stand_still(tmp_path, monkeypatch):
+    """Also when its worker took long, and has not said yet which one it tries next."""
+    run = fuzzer.Run(tmp_path, 5)
+    monkeypatch.setattr(fuzzer.Worker, "start", lambda worker, first: None)
+    worker = Planted(run, 0, 1, 20)
+    worker.place.write_bytes(fuzzer._STATE.pack(9, 0))
+    output = io.BytesIO(b'[9, "png", "accepted", ""]\n')
+    worker.process, worker.first, worker.began = SimpleNamespace(poll=lambda: None, stdout=output), 0, 0.0
+    worker.look()
+    assert run.counts == {("png", "accepted"): 1}
+    assert run.next == {0: 10}
 
 
 def test_a_run_goes_on_in_its_folder(tmp_path):
