@@ -97,7 +97,7 @@ def begin(trials: Sequence[Trial | None]) -> bool:
     with _start.lock:
         if data in _start.done or data in _start.waiting:
             return True
-        mark = kernels.kernel_folder.Mark(data)
+        mark = kernels.kernel_folder.KeptMark(data)
         kept = not any(trials) or mark.exists()
         if not kept and not mark.possible():
             return False
@@ -113,7 +113,7 @@ def mark(trials: Sequence[Trial | None]) -> None:
     """Notes that the kernels of these trials are kept."""
     data = _data(trials)
     if data is not None and kernels.jit.cache_folder() is not None:
-        kernels.kernel_folder.Mark(data).write()
+        kernels.kernel_folder.KeptMark(data).write()
 
 
 def _data(trials: Sequence[Trial | None]) -> bytes | None:
@@ -146,7 +146,9 @@ def _go_on() -> None:
         return
     if _start.compiling is None:
         new = [
-            data for data, trials in _start.waiting.items() if trials and not kernels.kernel_folder.Mark(data).exists()
+            data
+            for data, trials in _start.waiting.items()
+            if trials and not kernels.kernel_folder.KeptMark(data).exists()
         ]
         if new:
             log.info("images are processed by NumPy until the kernels for them are compiled, in another process")

@@ -23,10 +23,10 @@ UINT8, FLOAT, HALF, INT8 = np.uint8, np.float32, np.float16, np.int8
 
 def begun(monkeypatch):
     """The state of a process that has just begun; it finds the kernels on the disk."""
-    fresh = start.State()
+    fresh = start.Readiness()
     monkeypatch.setattr(start, "state", fresh)
     monkeypatch.setattr(first_batches, "_start", first_batches.Start())
-    monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: True)
+    monkeypatch.setattr(kernel_folder.KeptMark, "exists", lambda _self: True)
     monkeypatch.delenv("PIPEFLOW_START")
     monkeypatch.delitem(sys.modules, "pipeflow.kernels.cpu.jit")
     return fresh
@@ -213,7 +213,7 @@ def test_no_batch_is_lost_where_nothing_can_be_started(state, monkeypatch, place
         return begin
 
     if place == "elsewhere":
-        monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
+        monkeypatch.setattr(kernel_folder.KeptMark, "exists", lambda _self: False)
         monkeypatch.setattr(
             kernels.elsewhere, "begin", failing(lambda *_: subprocess.Popen([sys.executable, "-c", ""]))
         )
@@ -234,7 +234,7 @@ def test_no_batch_is_lost_where_nothing_can_be_started(state, monkeypatch, place
 
 def test_decoding_alone_needs_no_other_process(state, monkeypatch):
     """It has no kernels but those of the decoder, which has a switch of its own."""
-    monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
+    monkeypatch.setattr(kernel_folder.KeptMark, "exists", lambda _self: False)
     monkeypatch.setattr(kernels.elsewhere, "begin", lambda *_: pytest.fail("a process was started"))
     file = np.frombuffer(encoded(photograph(20, 30), "4:2:0"), np.uint8)
 
@@ -290,8 +290,8 @@ class FakeProcess:
 def test_no_batch_waits_for_the_compiler(state, monkeypatch, caplog, code):
     """One process compiles from the first batch on. If it fails, a line says so, and this process compiles."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
-    monkeypatch.setattr(kernel_folder.Mark, "possible", lambda _self: True)
+    monkeypatch.setattr(kernel_folder.KeptMark, "exists", lambda _self: False)
+    monkeypatch.setattr(kernel_folder.KeptMark, "possible", lambda _self: True)
     started = []
     monkeypatch.setattr(kernels.elsewhere, "begin", lambda *_: started.append(FakeProcess()) or started[-1])
 
@@ -321,7 +321,7 @@ def test_the_other_process_keeps_the_kernels(state, monkeypatch):
         if warmup.has_kernels(step)
     ]
     assert trials
-    mark = kernel_folder.Mark(first_batches._data(trials))
+    mark = kernel_folder.KeptMark(first_batches._data(trials))
     mark._path.unlink(missing_ok=True)
     process = kernels.elsewhere.begin(first_batches._PROGRAM, first_batches._data(trials))
     assert process.wait(150) == 0
@@ -331,11 +331,11 @@ def test_the_other_process_keeps_the_kernels(state, monkeypatch):
 
 def test_a_folder_that_cannot_be_written_leaves_no_mark(state, monkeypatch):
     """The pipeline then loads or compiles its kernels before its first batch, as there is nothing to wait for."""
-    monkeypatch.setattr(kernel_folder.Mark, "exists", lambda _self: False)
-    monkeypatch.setattr(kernel_folder.Mark, "possible", lambda _self: False)
+    monkeypatch.setattr(kernel_folder.KeptMark, "exists", lambda _self: False)
+    monkeypatch.setattr(kernel_folder.KeptMark, "possible", lambda _self: False)
     pictures().build()
     assert not state.starting
-    mark = kernel_folder.Mark(b"")
+    mark = kernel_folder.KeptMark(b"")
     mark._path = Path(os.devnull) / "mark"
     mark.write()
     assert not mark._path.exists()

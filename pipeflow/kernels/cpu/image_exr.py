@@ -12,7 +12,7 @@ _TYPES = {0: 32, 1: 16, 2: 32}  # whole numbers, half and single precision
 _ROWS = (1, 1, 1, 16, 32, 16, 32, 32, 32, 256)
 
 
-class Layout(NamedTuple):
+class ExrLayout(NamedTuple):
     """The contents of the header."""
 
     height: int
@@ -29,7 +29,7 @@ def header(data: memoryview) -> Header:
     )
 
 
-def read(data: memoryview) -> Layout:
+def read(data: memoryview) -> ExrLayout:
     """The header, checked against the number of bytes."""
     (flags,) = unpack_from("<I", data, 4)
     if flags & (_DEEP | _SEVERAL):
@@ -53,7 +53,7 @@ def read(data: memoryview) -> Layout:
             raise BadImage(f"damaged EXR file: tiles of {across} x {down} in {width} x {height} pixels")
     if place + 16 * chunks > len(data):  # eight bytes for the place of a chunk, and eight before its data
         raise BadImage(f"truncated EXR file: {chunks} chunks in {len(data)} bytes")
-    return Layout(height, width, channels, kind)
+    return ExrLayout(height, width, channels, kind)
 
 
 def _attributes(data: memoryview) -> tuple[dict[str, memoryview], int]:

@@ -40,7 +40,7 @@ _LARGEST_TILE = 4096  # pixels of a side, if the image is smaller than the tile
 
 
 @dataclass(frozen=True)
-class Layout:
+class TiffLayout:
     """The first directory of a file, checked against its bytes."""
 
     little: bool
@@ -87,7 +87,7 @@ def header(data: memoryview) -> Header:
     return Header("TIFF", layout.height, layout.width, channels, bits, layout.orientation, alpha)
 
 
-def read(data: memoryview) -> Layout:
+def read(data: memoryview) -> TiffLayout:
     """The first directory."""
     tags, little = _directory(data)
     if _WIDTH not in tags or _HEIGHT not in tags:
@@ -118,7 +118,7 @@ def read(data: memoryview) -> Layout:
     if min(block) < 1 or any(side > max(whole, _LARGEST_TILE) for side, whole in zip(block, (height, width))):
         raise BadImage(f"damaged TIFF file: parts of {block[1]} x {block[0]} pixels")
     predictor = one(_PREDICTOR, 1) if compression in _PREDICTED else 1
-    layout = Layout(
+    layout = TiffLayout(
         little, height, width, samples, bits, kind, compression, photometric,
         one(_PLANAR, 1) == 2 and samples > 1, predictor, one(_FILL_ORDER, 1) == 2, _turn(one(_ORIENTATION, 1)),
         samples - colors, block, tags.get(_TILES if tiled else _STRIPS, _NOTHING),
@@ -182,7 +182,7 @@ def _colors(tags: dict[int, np.ndarray], photometric: int, bits: int, samples: i
     return (table >> 8 if table.max() > 255 else table).astype(np.uint8)
 
 
-def _placed(data: memoryview, layout: Layout) -> Layout:
+def _placed(data: memoryview, layout: TiffLayout) -> TiffLayout:
     """The layout with the place of every strip or tile; all must be inside the file."""
     planes, down, across = layout.blocks
     count = planes * down * across
@@ -203,7 +203,7 @@ def _placed(data: memoryview, layout: Layout) -> Layout:
     ends = offsets + sizes
     if (offsets < 0).any() or (sizes < 0).any() or (ends > len(data)).any():
         raise BadImage(f"truncated TIFF file: its data go to byte {ends.max()}, there are {len(data)}")
-    return Layout(**{**vars(layout), "offsets": offsets, "sizes": sizes})
+    return TiffLayout(**{**vars(layout), "offsets": offsets, "sizes": sizes})
 
 
 def decode(data: np.ndarray) -> np.ndarray:
@@ -232,12 +232,12 @@ def decode(data: np.ndarray) -> np.ndarray:
     return _colored(image, layout)
 
 
-def _stored_type(layout: Layout) -> np.dtype:
+def _stored_type(layout: TiffLayout) -> np.dtype:
     size = 1 if layout.bits <= 8 else 2 if layout.bits <= 16 else layout.bits // 8
     return np.dtype(_KINDS[layout.format] + str(size))
 
 
-def _part(data: np.ndarray, layout: Layout, number: int, rows: int, wide: int, samples: int) -> np.ndarray:
+def _part(data: np.ndarray, layout: TiffLayout, number: int, rows: int, wide: int, samples: int) -> np.ndarray:
     """A strip or tile: rows x pixels x samples."""
     begin, size = int(layout.offsets[number]), int(layout.sizes[number])
     row_bytes = -(-wide * samples * layout.bits // 8)
@@ -374,7 +374,7 @@ def _unpack_lzw(data, out):
     return done
 
 
-def _colored(image: np.ndarray, layout: Layout) -> np.ndarray:
+def _colored(image: np.ndarray, layout: TiffLayout) -> np.ndarray:
     whole = layout.format == _UNSIGNED
     if layout.palette is not None:
         return np.take(layout.palette, image[..., 0], axis=0)

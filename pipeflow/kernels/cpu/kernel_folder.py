@@ -34,7 +34,7 @@ def stamp() -> str:
     return digest.hexdigest()[:16]
 
 
-class Mark:
+class KeptMark:
     """A file that marks that the kernels of some work are kept for this kind of processor.
 
     It only saves time: if a kernel is missing although the mark exists, the kernel is compiled when it is loaded.

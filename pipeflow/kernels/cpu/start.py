@@ -24,7 +24,7 @@ log = logging.getLogger("pipeflow.kernels")
 Key = tuple[Any, ...]
 
 
-class State:
+class Readiness:
     """The kernels of this process that may be used."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class State:
         return getattr(self._trial, "on", False)
 
 
-state = State()
+state = Readiness()
 
 
 def _forget() -> None:

@@ -44,7 +44,7 @@ LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at eve
 
 
 @dataclass(frozen=True)
-class Report:
+class TrialReport:
     """The state of the trial of a function: "compiling", "comparing", "compiled" or "plain"."""
 
     state: str
@@ -64,7 +64,7 @@ class _Trial:
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
         self.numbers = itertools.count(1)
         self.every = EVERY
-        self.report = Report("compiling")
+        self.report = TrialReport("compiling")
 
 
 class Tried:
@@ -81,10 +81,10 @@ class Tried:
         self._lock = threading.Lock()
         self._digest = ""
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[TrialReport]:
         """The state of each trial."""
         if self.reason:
-            return [Report("plain", self.reason)]
+            return [TrialReport("plain", self.reason)]
         return [trial.report for trial in list(self._trials.values())]
 
     def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
@@ -149,12 +149,12 @@ class Tried:
         """
         if self.exact and trial.spent > trial.plain_spent:
             trial.call = None
-            trial.report = Report("plain", "it gives the same results when it is compiled, and is not faster")
+            trial.report = TrialReport("plain", "it gives the same results when it is compiled, and is not faster")
             return
         if trial.spent > 0:
             trial.every = max(EVERY, math.ceil(trial.plain_spent / trial.spent / COMPARING))
         trial.trusted = True
-        trial.report = Report("compiled")
+        trial.report = TrialReport("compiled")
 
     def _is_same(self) -> bool:
         """True if all values from outside the function are still those in the compiled code."""
@@ -171,9 +171,9 @@ class Tried:
                 return known
             trial = _Trial()
             if len(self._trials) >= MOST_KINDS:
-                trial.report = Report("plain", f"it has had {MOST_KINDS} other kinds of inputs")
+                trial.report = TrialReport("plain", f"it has had {MOST_KINDS} other kinds of inputs")
             elif not all(dtype.kind in "biuf" and dtype != np.float16 and dtype.isnative for dtype, _ in kinds):
-                trial.report = Report("plain", "its inputs are not numbers that Numba knows")
+                trial.report = TrialReport("plain", "its inputs are not numbers that Numba knows")
             elif self.exact:
                 in_background(lambda: self._compile(trial, kinds, named))
             else:
@@ -191,7 +191,7 @@ class Tried:
                 types = [array_type(dtype, ndim, True) for dtype, ndim in kinds]
                 named_types = {name: numba.typeof(value) for name, value in named.items()}
                 made.compile(tuple(made._compiler.fold_argument_types(types, named_types)[1]))  # type: ignore[attr-defined]
-                trial.report = Report("comparing")
+                trial.report = TrialReport("comparing")
                 trial.call = made
                 return
             except errors.NumbaError as error:
@@ -199,7 +199,7 @@ class Tried:
             except Exception as error:  # an error of the compiler itself
                 reason = f"it cannot be compiled: {type(error).__name__}: {error}"
             _remember(trial_name, reason)
-        trial.report = Report("plain", reason)
+        trial.report = TrialReport("plain", reason)
         log.info("%s runs as plain Python: %s", self.func.__qualname__, reason)
 
     def _compiled(self) -> Dispatcher:
@@ -220,7 +220,7 @@ class Tried:
         """Uses only the plain function from now on."""
         trial.call = None
         sample = at_work.text()
-        trial.report = Report("plain", reason, tuple(np.array(array) for array in arrays), sample)
+        trial.report = TrialReport("plain", reason, tuple(np.array(array) for array in arrays), sample)
         _remember(self._name(tuple((array.dtype, array.ndim) for array in arrays)), reason)
         log.warning(
             "%s (jit='auto') runs as plain Python from now on: %s; for inputs %s%s",

@@ -32,7 +32,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _WindowLayout:
     """The groups between two rows, in a random order: the first row of each group, and where groups and windows end in this
     order.
     """
@@ -43,7 +43,7 @@ class _Layout:
 
 
 @lru_cache(maxsize=4)
-def _layout(groups: Groups, first: int, count: int, seed: int, epoch: int) -> _Layout:
+def _layout(groups: Groups, first: int, count: int, seed: int, epoch: int) -> _WindowLayout:
     begins = np.concatenate([[0], groups.ends[:-1]]).clip(first, first + count)
     sizes = groups.ends.clip(first, first + count) - begins
     begins, sizes = begins[sizes > 0], sizes[sizes > 0]
@@ -51,7 +51,7 @@ def _layout(groups: Groups, first: int, count: int, seed: int, epoch: int) -> _L
     begins, sizes = begins[order], sizes[order]
     ends = np.cumsum(sizes)
     window = (ends - sizes) // groups.window
-    return _Layout(begins, ends, ends[np.append(window[1:] != window[:-1], True)])
+    return _WindowLayout(begins, ends, ends[np.append(window[1:] != window[:-1], True)])
 
 
 def shuffled(groups: Groups, first: int, count: int, places: np.ndarray, seed: int, epoch: int) -> np.ndarray:
