@@ -1,6 +1,6 @@
 """Calls of the operators that most image pipelines use: ``pipeflow warmup`` makes them to compile their kernels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeflow import fn, progress
 from pipeflow.compile import warmup
+from pipeflow.compile.first_batches import load_kernels
 from pipeflow.declare import find
 from pipeflow.kernels import cpu as kernels
 
@@ -21,20 +22,21 @@ def compile_everyday() -> int:
 
 def _compile() -> None:
     work = [warmup.copy_large, kernels.jpeg.load, kernels.jpeg_forward.load]
-    work += [partial(operator, IMAGE, **arguments) for operator, arguments in calls()]
+    for operator, arguments in calls():
+        work += [partial(operator, IMAGE, **arguments), partial(load_kernels, operator, arguments)]
     for call in progress.over(work, "compile kernels of operator", len(work)):
         call()
 
 
-def calls() -> Iterator[tuple[Callable[..., Any], dict[str, Any]]]:
+def calls() -> Iterator[tuple[Any, dict[str, Any]]]:
     """Operators with their arguments."""
     norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
     fused = find("random_resized_crop+crop_mirror_normalize")
-    for dtype in (np.float32, np.float16):
+    for dtype in (np.dtype(np.float32), np.dtype(np.float16)):
         yield fn.crop_mirror_normalize, {"dtype": dtype, **norm}
         second = {f"{name}_1": value for name, value in norm.items()}
         yield fused, {"size_0": (20, 30), "dtype_1": dtype, "key": 1, **second}
-    yield fn.crop_mirror_normalize, {"output_layout": "HWC", **norm}
+    yield fn.crop_mirror_normalize, {"output_layout": "HWC", "dtype": np.dtype(np.float32), **norm}
     yield fn.resize, {"size": (20, 30)}
     yield fn.resize, {"size": (20, 30), "interp_type": 0}
     yield fn.flip, {}

@@ -13,14 +13,14 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pipeflow import timing
-from pipeflow.declare import Args, Bound, find
+from pipeflow.declare import Args, Bound, OpDef, find
 from pipeflow.kernels import cpu as kernels
 
 log = logging.getLogger("pipeflow.kernels")
@@ -44,13 +44,18 @@ class Trial:
         """Runs the step; the errors of an operator that cannot use the sample are ignored."""
         try:
             op = find(self.op)
-            if op.loads_hook is not None:
-                op.loads_hook(Args(**{**op.defaults, **self.constants}))
+            load_kernels(op, self.constants)
             kernel = Bound(op, self.constants, self.outputs)
             inputs = [noise(shape, dtype) for shape, dtype in self.inputs]
             kernel(inputs, self.layouts, self.arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")
         except Exception as error:
             log.debug("%s cannot be prepared: %r", self.op, error)
+
+
+def load_kernels(op: OpDef, constants: Mapping[str, Any]) -> None:
+    """Loads the kernels that an operator declares for chains with these arguments."""
+    if op.loads_hook is not None:
+        op.loads_hook(Args(**{**op.defaults, **constants}))
 
 
 def noise(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Start-up: what a plan needs is compiled at build, said once, kept, and can be done ahead."""
 
+import json
 import os
 import subprocess
 import sys
@@ -84,6 +85,30 @@ def test_the_command_fills_the_cache():
     built, later, known = (int(word) for word in run(None, "-c", IMAGES).stdout.split()[1::2])
     assert built == later == 0
     assert known > 5
+
+
+@pytest.mark.timeout(600)
+def test_the_command_compiles_a_pipeline_that_could_begin_in_numpy(tmp_path):
+    """`pipeflow warmup FILE` leaves nothing for the first batches, which could do without compiled kernels."""
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "train.py").write_text(
+        "import numpy as np\nfrom pipeflow import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=2, num_threads=1)\n"
+        "def pipe():\n"
+        "    zeros = [np.zeros((9, 9, 3), np.uint8)] * 2\n"
+        "    images = fn.external_source(source=lambda: zeros, layout='HWC', dtype=np.uint8, ndim=3)\n"
+        "    return fn.flip(images)\n"
+    )
+    environment = {
+        **os.environ,
+        "PIPEFLOW_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    del environment["PIPEFLOW_START"]
+    command = [sys.executable, "-m", "pipeflow", "warmup", str(tmp_path / "train.py:pipe"), "--json"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["compiled"] > 0
 
 
 def test_a_pipeline_without_kernels_does_not_load_the_compiler():

@@ -1,10 +1,12 @@
 """Compiles kernels and keeps them for every later process."""
 
 import argparse
+import os
 
 from pipeflow import timing
 from pipeflow.commands import everyday, target
 from pipeflow.commands.result import FINE, FOUND, Line, Result
+from pipeflow.compile.first_batches import WAITS
 from pipeflow.kernels import cpu as kernels
 
 
@@ -15,6 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> Result:
     started = timing.wall()
     if given.target:
+        os.environ["PIPEFLOW_START"] = WAITS  # build() compiles, and leaves nothing for the first batches
         found = target.find(given.target)
         found.again(batch_size=found.batch_size or target.BATCH_SIZE).build()
     else:
