@@ -69,7 +69,8 @@ def test_threads_that_make_results_for_the_second_gpu(machine):
         made = fn.python_function(images, function=lambda x: x + np.uint8(1), parallel="threads")
         return fn.reshape(images + np.uint8(2), layout="HWC").gpu(), made.gpu()
 
-    pipe = build(1, define)
+    # Without batches ahead no thread works on one when the pipeline goes: it would return its memory a moment later.
+    pipe = build(1, define, exec_async=False, exec_pipelined=False)
     for _ in range(4):
         for added, batch in zip((2, 1), pipe.run()):
             for one, image in zip(batch.as_cpu().samples(), large, strict=True):
