@@ -13,7 +13,7 @@ from pipeflow.plugin.base import BaseIterator
 
 pytestmark = pytest.mark.adapters
 os.environ.setdefault("KERAS_BACKEND", "tensorflow" if find_spec("tensorflow") else "jax")
-# Without this nobody knows the type and the axes of what is computed from samples that are not there.
+# Without samples, the type and the axes of a result are known only if they are declared.
 FLOATS = {"dtype": types.FLOAT, "ndim": 1}
 FORMS = ("dense", "list", "nested", "padded", "coo")
 

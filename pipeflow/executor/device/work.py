@@ -43,9 +43,10 @@ def runs_of(samples: Sequence[np.ndarray], starts: Sequence[int]) -> list[tuple[
         if block is None:
             return None
         begin = array_address(sample) - block.address
+        end = begin + sample.nbytes
         if runs and runs[-1][0] is block and begin - start == runs[-1][1] - runs[-1][3]:
             _, begin, _, start = runs.pop()
-        runs.append((block, begin, array_address(sample) - block.address + sample.nbytes, start))
+        runs.append((block, begin, end, start))
     if sum(end - begin for _, begin, end, _ in runs) < LEAST * len(runs):
         return None
     return [(start, block.owner[begin:end]) for block, begin, end, start in runs]
