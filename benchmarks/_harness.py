@@ -72,7 +72,7 @@ class Worker:
     """A side's process: it reads each request as one JSON line and answers with one JSON line."""
 
     def __init__(self, side: Side, script: str, settings: dict[str, Any]) -> None:
-        environment = {**os.environ, **ONE_THREAD_EACH, **side.variables, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **ONE_THREAD_EACH, "PYTHONPATH": str(ROOT), **side.variables}
         self.name = side.name
         self.process = subprocess.Popen(
             [side.python, script, "--side", side.name],

@@ -125,6 +125,9 @@ class ExternalSource(Source):
             for index, row in enumerate(rows):
                 if index not in failures:
                     try:
+                        if self.single:  # apart, because it is the usual case
+                            outputs[0].append(self._sample(row))
+                            continue
                         samples = [self._sample(value) for value in self._split(row, "sample")]
                     except (IndexError, RuntimeError, TypeError, ValueError) as error:
                         failures[index] = error
@@ -221,13 +224,13 @@ class ExternalSource(Source):
             return DeviceSample(value)
         else:
             array = as_sample(value)
-        if array.dtype.kind in "US":
+        if array.dtype.kind not in "OSU":
+            return array
+        if array.dtype.kind != "O":
             return array.astype(object)
-        if array.dtype == object and not isinstance(value, (str, bytes)):
-            raise RuntimeError(
-                f"the source {self.name_of_source} returned {type(value).__name__}, which is not an array"
-            )
-        return array
+        if isinstance(value, (str, bytes)):
+            return array
+        raise RuntimeError(f"the source {self.name_of_source} returned {type(value).__name__}, which is not an array")
 
     def _batch_of(self, value: Any, output: int) -> Any:
         """A batch as a dense array or a list of samples."""

@@ -74,7 +74,7 @@ class SourceStep(BoundStep):
         return feed.size
 
     def _refuse_gpu(self, values: Any, output: int) -> None:
-        if isinstance(values, list) and any(type(value) is DeviceSample for value in values):
+        if isinstance(values, list) and DeviceSample in map(type, values):
             raise TypeError(
                 f"output {output} of the source gives data on the GPU, and is read on the CPU: write "
                 'fn.external_source(..., device="gpu"), and .cpu() where it is read'
@@ -86,6 +86,6 @@ def _copied(values: Any, size: int, memory: Any) -> Any:
         copy = memory.empty(values.shape, values.dtype)
         np.copyto(copy, values)
         return copy
-    if any(type(value) is DeviceSample for value in values):
+    if DeviceSample in map(type, values):
         return [value.copy() for value in values]
     return Collector(size, memory.take).gather(values)

@@ -1,0 +1,185 @@
+"""How much processor time does a batch take now, compared with an earlier commit?
+
+    python benchmarks/two_versions.py --before COMMIT [case ...]      (or PIPEFLOW_BEFORE=COMMIT; the commit before this one)
+
+Both versions run the same pipelines with the same libraries. The place of objects in memory differs from process to process
+and changes the time of small batches by a tenth, and other work on the machine only adds time. So every round has processes of
+its own, and the figure is the median over the processes of each one's shortest repetition. Measuring begins when the kernels
+are loaded and the pipeline has run for two seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import _pictures
+import numpy as np
+from _harness import ROOT, Measures, Side, Worker, header, save, settle, start, table
+
+ROUNDS = 7
+REPETITIONS = 10
+WARM_UP = 2.0
+BATCH = 256
+SETTINGS: dict[str, str] = {}
+DATA = np.random.default_rng(0).random((BATCH, 4), dtype=np.float32)
+
+
+def _batches() -> Iterator[list[np.ndarray]]:
+    rows = list(DATA)
+    while True:
+        yield rows
+
+
+def _dense() -> Iterator[np.ndarray]:
+    while True:
+        yield DATA
+
+
+def _sample(info: Any) -> np.ndarray:
+    return DATA[info.idx_in_batch]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _arrays(fn: Any, **function: Any) -> Any:
+    data = fn.external_source(source=_batches, batch=True)
+    return fn.python_function(data, function=_same, **function) if function else data
+
+
+def _files(fn: Any, kind: str) -> Any:
+    return fn.readers.file(files=sorted(str(path) for path in Path(SETTINGS["folder"]).glob(f"*.{kind}")))[0]
+
+
+def _decibels(fn: Any) -> Any:
+    sound = fn.decoders.audio(_files(fn, "wav"), downmix=True)[0]
+    spectrum = fn.spectrogram(sound, nfft=512, window_length=400, window_step=160)
+    return fn.to_decibels(fn.mel_filter_bank(spectrum, sample_rate=16000, nfilter=80), cutoff_db=-80.0)
+
+
+def _training(fn: Any) -> Any:
+    pictures = fn.decoders.image_random_crop(_files(fn, "jpg"))
+    pictures = fn.resize(pictures, resize_x=224, resize_y=224)
+    return fn.crop_mirror_normalize(pictures, mirror=fn.random.coin_flip(), mean=[124.0, 116, 104], std=[58.0, 57, 57])
+
+
+# case: (batches in one repetition, samples in a batch, the pipeline)
+CASES: dict[str, tuple[int, int, Any]] = {
+    "one array a batch": (100, BATCH, lambda fn: fn.external_source(source=_dense, batch=True)),
+    "a list of arrays a batch": (100, BATCH, _arrays),
+    "a callable a sample": (100, BATCH, lambda fn: fn.external_source(source=_sample, batch=False)),
+    "python_function": (100, BATCH, lambda fn: _arrays(fn, batch_processing=False)),
+    "python_function, whole batches": (100, BATCH, lambda fn: _arrays(fn, batch_processing=True)),
+    "python_function, threads": (100, BATCH, lambda fn: _arrays(fn, parallel="threads")),
+    "random numbers": (50, BATCH, lambda fn: fn.random.uniform(range=[0.0, 1.0], shape=[4]) + _arrays(fn)),
+    "wav files": (20, 32, lambda fn: fn.decoders.audio(_files(fn, "wav"), downmix=True)[0]),
+    "wav files to decibels": (20, 32, _decibels),
+    "pictures": (3, 32, lambda fn: fn.decoders.image(_files(fn, "jpg"))),
+    "pictures for training": (3, 32, _training),
+}
+
+
+def prepare(case: str) -> Any:
+    """A pipeline that is warm, and a function that runs it."""
+    import pipeflow
+    from pipeflow import fn
+
+    batches, batch_size, definition = CASES[case]
+    pipe = pipeflow.pipeline_def(batch_size=batch_size, num_threads=1, device_id=None, seed=1)(lambda: definition(fn))()
+    pipe.build()
+    begun = perf_counter()
+    while perf_counter() - begun < WARM_UP:
+        pipe.run()
+
+    def repetition() -> Measures:
+        begin = process_time()
+        for _ in range(batches):
+            pipe.run()
+        return {"cpu": (process_time() - begin) / batches, "ours": float(pipeflow.__file__.startswith(SETTINGS["now"]))}
+
+    return repetition
+
+
+SIDES = [
+    Side("before", prepare, variables={"PIPEFLOW_START": "wait"}),
+    Side("now", prepare, variables={"PIPEFLOW_START": "wait"}),
+]
+
+
+def write_files(folder: Path) -> None:
+    """Recordings of one to four seconds and pictures, equal in every run."""
+    rng = np.random.default_rng(0)
+    for number in range(16):
+        with wave.open(str(folder / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 2, 16000, 0, "NONE", ""))
+            file.writeframes(rng.integers(-20000, 20000, 16000 + 3000 * number).astype("<i2").tobytes())
+    _pictures.write(folder, 16, 480, 640, 20)
+
+
+def unpack(commit: str, folder: Path) -> None:
+    """The files of a commit."""
+    archive = folder / "before.tar"
+    subprocess.run(["git", "archive", "-o", archive, commit, "pipeflow"], cwd=ROOT, check=True)
+    with tarfile.open(archive) as file:
+        file.extractall(folder, filter="data")
+
+
+def ratio(rounds: dict[str, list[list[float]]]) -> float:
+    """Now over before: medians over the processes of the shortest repetition."""
+    shortest = {side: statistics.median(min(row) for row in rows) for side, rows in rounds.items()}
+    return shortest["now"] / shortest["before"]
+
+
+def main(arguments: list[str]) -> int:
+    """Measures the cases that are named, or all."""
+    commit = os.environ.get("PIPEFLOW_BEFORE", "HEAD~1")
+    if "--before" in arguments:
+        place = arguments.index("--before")
+        commit = arguments[place + 1]
+        del arguments[place : place + 2]
+    reading = {**header(f"{__doc__}".partition("\n")[0]), "before": commit}
+    results: dict[str, dict[str, list[list[float]]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        unpack(commit, folder)
+        write_files(folder)
+        trees = {"before": str(folder), "now": str(ROOT)}
+        for side in SIDES:
+            side.variables["PYTHONPATH"] = trees[side.name]
+        settings = {"folder": name, "now": str(ROOT)}
+        for case in arguments or CASES:
+            rounds: dict[str, list[list[float]]] = {side.name: [] for side in SIDES}
+            for number in range(ROUNDS):
+                for side in SIDES if number % 2 == 0 else SIDES[::-1]:
+                    worker = Worker(side, __file__, settings)
+                    worker.ask({"case": case})
+                    settle()
+                    rows = [worker.ask({"run": case}) for _ in range(REPETITIONS)]
+                    worker.close()
+                    if any(row["ours"] != (side.name == "now") for row in rows):
+                        raise SystemExit("one side has loaded the code of the other")
+                    rounds[side.name].append([row["cpu"] for row in rows])
+            results[case] = rounds
+            print(f"{case}: {ratio(rounds):.3f}", flush=True)
+    table(
+        f"Processor time of a batch now / at {commit}",
+        ["case", "ratio"],
+        [(case, ratio(rounds)) for case, rounds in results.items()],
+    )
+    save("two_versions", reading, results)
+    return 0
+
+
+if __name__ == "__main__" and start(SIDES, SETTINGS):
+    sys.exit(main(sys.argv[1:]))
