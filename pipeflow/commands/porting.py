@@ -38,7 +38,7 @@ class Uses:
             lines.append(line)
 
 
-class _Reader(ast.NodeVisitor):
+class _NameFinder(ast.NodeVisitor):
     """Follows names of DALI through a syntax tree."""
 
     def __init__(self, text: str) -> None:
@@ -136,7 +136,7 @@ def _below(module: str) -> str | None:
 
 def uses_of(text: str, file: str = "<program>") -> Uses:
     """The names of DALI in the text of a program."""
-    reader = _Reader(text)
+    reader = _NameFinder(text)
     reader.visit(ast.parse(text, file))
     return reader.uses
 

@@ -70,7 +70,7 @@ from pipeflow.declare.parameters import T as T
 from pipeflow.declare.parameters import default as default
 from pipeflow.declare.parameters import parameters as parameters
 from pipeflow.declare.parameters import required as required
-from pipeflow.declare.registration import Operator as Operator
+from pipeflow.declare.registration import OpFunction as OpFunction
 from pipeflow.declare.registration import alias as alias
 from pipeflow.declare.registration import find as find
 from pipeflow.declare.registration import interpreter as interpreter

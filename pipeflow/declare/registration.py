@@ -17,7 +17,7 @@ from pipeflow.declare.specs import Spec
 from pipeflow.errors import UnknownArgument, nearest
 
 
-class Operator(OpDef):
+class OpFunction(OpDef):
     """A declared operator that can be called: in a pipeline definition or on arrays."""
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
@@ -53,17 +53,17 @@ def _holds_node(value: Any) -> bool:
     return isinstance(value, Node) or (isinstance(value, (list, tuple)) and any(map(_holds_node, value)))
 
 
-registry: dict[str, Operator] = {}
-_chain_of: Callable[[tuple[str, ...]], Operator]
+registry: dict[str, OpFunction] = {}
+_chain_of: Callable[[tuple[str, ...]], OpFunction]
 
 
-def makes_chains(function: Callable[[tuple[str, ...]], Operator]) -> None:
+def makes_chains(function: Callable[[tuple[str, ...]], OpFunction]) -> None:
     """Sets the function that makes the operator of a chain, such as "resize+flip", out of the names of its links."""
     global _chain_of
     _chain_of = function
 
 
-def find(name: str) -> Operator:
+def find(name: str) -> OpFunction:
     """The operator of a registry key, or of several keys joined by "+"."""
     try:
         return _chain_of(tuple(name.split("+"))) if "+" in name else registry[name]
@@ -104,7 +104,7 @@ def operator(
     frames_share: str = "",
     written_as: str = "",
     dali_class: str = "",
-) -> Callable[[Callable[..., Any]], Operator]:
+) -> Callable[[Callable[..., Any]], OpFunction]:
     """Declares an operator from its kernel for one sample. The docstring of declare/ explains the words.
 
     - ``takes``: the arguments that it shares with other operators, made by ``parameters`` and joined by ``|``. They come before
@@ -143,10 +143,10 @@ def operator(
     - ``dali_class``: the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``.
     """
 
-    def declare(body: Callable[..., Any]) -> Operator:
+    def declare(body: Callable[..., Any]) -> OpFunction:
         params, num_outputs = read_signature(body)
         own = {param.name for param in params if param.role is not Role.INPUT}
-        op = Operator(
+        op = OpFunction(
             name,
             body,
             with_shared(params, takes or {}),
@@ -208,16 +208,16 @@ def source(
     build: Callable[..., Source] | None = None,
     examples: Sequence[str] = (),
     no_effect: Mapping[str, str] | None = None,
-) -> Callable[[type], Operator]:
+) -> Callable[[type], OpFunction]:
     """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
 
     ``takes`` adds arguments, made by ``parameters``, for ``build(cls, **arguments)`` and not for the constructor.
     """
 
-    def declare(cls: type) -> Operator:
+    def declare(cls: type) -> OpFunction:
         params, _ = read_signature(cls.__init__, method=True)  # type: ignore[misc]
         factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
-        op = Operator(
+        op = OpFunction(
             name,
             cls,
             (*params, *(takes or {}).values()),
@@ -234,13 +234,13 @@ def source(
     return declare
 
 
-def alias(op: Operator, name: str) -> Operator:
+def alias(op: OpFunction, name: str) -> OpFunction:
     """The same operator under another name; both names have the same rights."""
     examples = [text.replace(f"fn.{op.name}(", f"fn.{name}(") for text in op.examples]
     return _register(dataclasses.replace(op, name=name, examples=examples))
 
 
-def _register(op: Operator) -> Operator:
+def _register(op: OpFunction) -> OpFunction:
     if op.name in registry and registry[op.name].body.__module__ != op.body.__module__:
         raise ValueError(f"operator {op.name!r} is declared twice")
     registry[op.name] = op

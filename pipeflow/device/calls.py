@@ -231,7 +231,7 @@ class DevicePlanner:
         A sample that cannot be planned is passed to ``failed`` and has no outputs. Without ``failed`` its exception carries the
         sample's number as ``sample_index``.
         """
-        plans: list[_Planned | None] = []
+        plans: list[_PlannedSample | None] = []
         for index, sample in enumerate(samples):
             try:
                 plans.append(self._plan(sample, layouts))
@@ -261,7 +261,7 @@ class DevicePlanner:
             self._launch(DeviceCall(self.op, items, memory))
         return [None if plan is None else tuple(plan.outputs) for plan in plans], found
 
-    def _plan(self, sample: SampleValues, layouts: Sequence[str]) -> "_Planned":
+    def _plan(self, sample: SampleValues, layouts: Sequence[str]) -> "_PlannedSample":
         op, inputs = self.op, sample.inputs
         if inputs:
             op.check_dtype(inputs[0].dtype)
@@ -273,7 +273,7 @@ class DevicePlanner:
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
             specs, item = self._item(sample, layouts)
             found = tuple("" if unlabelled else spec.layout or "" for spec in specs)
-            return _Planned(list(item.outputs), found, [item])
+            return _PlannedSample(list(item.outputs), found, [item])
         frames = inputs[0].shape[0]
         varying = self.per_frame & sample.arguments.keys()
         for name in varying:
@@ -309,7 +309,7 @@ class DevicePlanner:
             items.append(item)
         whole = [_unplaced(Spec((frames, *spec.shape), spec.dtype, spec.layout)) for spec in first]
         found = tuple("F" + spec.layout if spec.layout else "" for spec in first)
-        return _Planned(whole, found, items, framed=True)
+        return _PlannedSample(whole, found, items, framed=True)
 
     def _item(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Item]:
         if sample.arguments or sample.numbers or not self._by_shapes:
@@ -369,7 +369,7 @@ class DevicePlanner:
 
 
 @dataclass
-class _Planned:
+class _PlannedSample:
     """One sample before its outputs have memory."""
 
     outputs: list[View]

@@ -63,11 +63,11 @@ def read(
         _Blocks(_sharded(text, shard, num_shards), list(output_map), epoch, retries, num_threads, own, allow_pickle)
         for shard in range(num_shards)
     ]
-    source = _Source(blocks)
+    source = _ShardTasks(blocks)
     return ray.data.read_datasource(source, override_num_blocks=num_shards, **read_options)
 
 
-class _Source(Datasource):
+class _ShardTasks(Datasource):
     """The shards of a serialized pipeline as read tasks."""
 
     def __init__(self, blocks: "list[_Blocks]") -> None:

@@ -116,7 +116,7 @@ class Scene:
     contention: float = 0.0  # what work loses when it takes the interpreter from other work
 
 
-class _Batch:
+class _SimulatedBatch:
     __slots__ = ("claimed", "cursor", "left", "number", "stage")
 
     def __init__(self, number: int) -> None:
@@ -133,7 +133,9 @@ class _Unit:
 
     __slots__ = ("batch", "held", "kind", "left", "load", "memory", "rate", "share")
 
-    def __init__(self, kind: str, work: Work, memory: float, batch: "_Batch | None" = None, share: float = 0.0) -> None:
+    def __init__(
+        self, kind: str, work: Work, memory: float, batch: "_SimulatedBatch | None" = None, share: float = 0.0
+    ) -> None:
         self.kind, self.batch, self.share = kind, batch, share
         seconds, busy, held = work
         self.left = max(seconds, 1e-9)
@@ -189,8 +191,8 @@ class Simulation:
         self.scene = scene
         self.now = 0.0
         self.units: list[_Unit] = []
-        self.ring: list[_Batch] = []
-        self.jobs: deque[tuple[_Batch, float, Work]] = deque()  # chunks for worker processes
+        self.ring: list[_SimulatedBatch] = []
+        self.jobs: deque[tuple[_SimulatedBatch, float, Work]] = deque()  # chunks for worker processes
         self._idle_threads, self._idle_workers = (1 if scene.synchronous else scene.threads), max(1, scene.workers)
         self._scheduled = self._delivered = 0
         self._waiting = True  # the loop waits for a batch
@@ -248,7 +250,7 @@ class Simulation:
         if ahead > 1:
             ahead += self._more
         while len(self.ring) < ahead:
-            self.ring.append(_Batch(self._scheduled))
+            self.ring.append(_SimulatedBatch(self._scheduled))
             self._scheduled += 1
         while self._idle_threads and self._claim():
             self._idle_threads -= 1
@@ -279,7 +281,7 @@ class Simulation:
             passed = min(passed, batch.stage)
         return False
 
-    def _claim_chunk(self, batch: _Batch, part: Part) -> None:
+    def _claim_chunk(self, batch: _SimulatedBatch, part: Part) -> None:
         left, threads = 1 - batch.cursor, 1 if self.scene.synchronous else self.scene.threads
         worth = CHUNK_SECONDS / max(part.mean[0], 1e-9) + 1 / self.scene.batch_size
         share = min(worth, left / (2 * threads) + 1e-9 if threads > 1 else left)
@@ -309,7 +311,7 @@ class Simulation:
             batch.stage += 1
             batch.enter()
 
-    def _send(self, batch: _Batch, part: Part) -> None:
+    def _send(self, batch: _SimulatedBatch, part: Part) -> None:
         size, workers = self.scene.batch_size, max(1, self.scene.workers)
         share = -(-size // workers)
         rounds = max(1, round(share * part.mean[0] / size / WORKER_CHUNK_SECONDS))

@@ -85,7 +85,7 @@ class ItemReader:
     def _joined(self, items: Sequence[Any], join: Callable[[Sequence[Any], str], Any], indices: Sequence[Any]) -> Any:
         if self.collate_fn is not None:
             return self.collate_fn(items)
-        return collate(items, self.find_frame(), join, _Names(self.name, indices))
+        return collate(items, self.find_frame(), join, _ItemNames(self.name, indices))
 
     def _single(self, item: Any) -> Any:
         return convert(item, self.find_frame()) if self.collate_fn is None else self.collate_fn(item)
@@ -120,7 +120,7 @@ class ItemReader:
         return Read(self._joined(items, join, range(first, first + len(items))), len(items), ended)
 
 
-class _Names(Sequence[str]):
+class _ItemNames(Sequence[str]):
     """The items of a batch in messages."""
 
     def __init__(self, dataset: str, indices: Sequence[Any]) -> None:

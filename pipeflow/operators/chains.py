@@ -17,7 +17,7 @@ from pipeflow.declare import (
     Args,
     KernelCalls,
     Link,
-    Operator,
+    OpFunction,
     Param,
     Role,
     Spec,
@@ -36,7 +36,7 @@ UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
 @cache
-def chain(operators: tuple[str, ...]) -> Operator:
+def chain(operators: tuple[str, ...]) -> OpFunction:
     """The operator that applies the named operators one after another."""
     links = [registry[name] for name in operators]
     run = lines if links[0].line_hook else sampled
@@ -52,7 +52,7 @@ def chain(operators: tuple[str, ...]) -> Operator:
         params += [replace(param, name=f"{param.name}_{number}") for param in own]
         joined.append(Link(link, tuple((f"{param.name}_{number}", param.name) for param in own)))
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
-    op = Operator(
+    op = OpFunction(
         "+".join(operators),
         body,
         tuple(params),
@@ -88,7 +88,7 @@ def chain(operators: tuple[str, ...]) -> Operator:
 makes_chains(chain)
 
 
-def inferred(links: Sequence[Operator], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
+def inferred(links: Sequence[OpFunction], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
     """The Spec after the last link."""
     spec = specs[0]
     for link, part in zip(links, parts, strict=True):
@@ -96,13 +96,15 @@ def inferred(links: Sequence[Operator], specs: Sequence[Spec], parts: Sequence[d
     return spec
 
 
-def drawn(head: Operator, key: Any, specs: Sequence[Spec], part: dict[str, Any]) -> dict[str, Any]:
+def drawn(head: OpFunction, key: Any, specs: Sequence[Spec], part: dict[str, Any]) -> dict[str, Any]:
     """The random numbers of the first link."""
     assert head.draw_hook is not None
     return {f"{name}_0": value for name, value in head.draw_hook(key, tuple(specs), Args(**part)).items()}
 
 
-def one_by_one(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
+def one_by_one(
+    links: Sequence[OpFunction], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any
+) -> np.ndarray:
     """The chain without fusion, for samples that the fused kernels do not support."""
     for number, (link, part) in enumerate(zip(links, parts, strict=True)):
         (spec,) = link.specs([Spec(image.shape, image.dtype, layout)], vars(part), 1)
@@ -116,7 +118,7 @@ def one_by_one(links: Sequence[Operator], image: np.ndarray, layout: str, parts:
     return image
 
 
-def sampled(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
+def sampled(links: Sequence[OpFunction], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
     """A resize and the operators after it: each link changes the source positions of the pixels, and the last link
     computes the pixels.
     """
@@ -152,7 +154,7 @@ def sampling_reads(links: Sequence[Link], calls: KernelCalls, height: Any, width
     return reads(calls, height, width, links[0].op.samples_calls_hook, head, last)
 
 
-def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
+def lines(links: Sequence[OpFunction], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
     """Applies the factor, the offset and the rounding of each link to every value, to one block after another in the cache."""
     if image.dtype not in (UINT8, FLOAT) or out.dtype not in (UINT8, FLOAT) or not out.flags.c_contiguous:
         return one_by_one(links, image, layout, parts, out)
@@ -177,7 +179,7 @@ def steps_of_lines(count: int) -> np.dtype:
     return np.dtype([("factor", np.float64, count), ("offset", np.float64, count), ("rounds", np.int32, count)])
 
 
-def line_rows(links: Sequence[Operator], spec: SpecColumn, parts: Sequence[dict[str, Any]], _keys: Any) -> np.ndarray:
+def line_rows(links: Sequence[OpFunction], spec: SpecColumn, parts: Sequence[dict[str, Any]], _keys: Any) -> np.ndarray:
     """The factors and offsets of ``lines`` for each sample."""
     table = np.zeros(len(spec.shapes), steps_of_lines(len(links)))
     dtype = spec.dtype
@@ -204,7 +206,7 @@ SAMPLED = np.dtype(
 
 
 def sampling_rows(
-    links: Sequence[Operator], spec: SpecColumn, parts: Sequence[dict[str, Any]], keys: np.ndarray
+    links: Sequence[OpFunction], spec: SpecColumn, parts: Sequence[dict[str, Any]], keys: np.ndarray
 ) -> np.ndarray:
     """The axes of ``sampled`` for each sample, and the numbers of its normalisation."""
     head, between = parts[0], parts[0]["dtype"] or spec.dtype

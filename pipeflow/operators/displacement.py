@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Args, Floats, Operator, Out, Sample, Spec, alias, default, operator, parameters
+from pipeflow.declare import Arg, Args, Floats, OpFunction, Out, Sample, Spec, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels, spatial
 from pipeflow.operators.warp import given_size
@@ -29,7 +29,7 @@ def fill_of(values: Sequence[float], channels: int) -> np.ndarray:
     return np.array(tuple(values) * channels if len(values) == 1 else tuple(values) or (0.0,) * channels, np.float64)
 
 
-def interpolations(op: Operator, name: str, *allowed: DALIInterpType) -> None:
+def interpolations(op: OpFunction, name: str, *allowed: DALIInterpType) -> None:
     """Raises an error unless the interpolation is one of these."""
 
     @op.check

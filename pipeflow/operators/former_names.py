@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from pipeflow.declare import Operator, outside_package
+from pipeflow.declare import OpFunction, outside_package
 
 FORMER_NAMES = {
     "audio_decoder": "decoders.audio",
@@ -54,7 +54,7 @@ FORMER_NAMES |= {
 }
 
 
-def function(former: str, op: Operator) -> Callable[..., Any]:
+def function(former: str, op: OpFunction) -> Callable[..., Any]:
     """The operator under a former name."""
 
     def call(*inputs: Any, **arguments: Any) -> Any:

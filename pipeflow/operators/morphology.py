@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, Ints, Operator, Out, Sample, alias, default, operator, parameters
+from pipeflow.declare import UNKNOWN, Arg, Args, Ints, OpFunction, Out, Sample, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.filters import planes_of
@@ -85,7 +85,7 @@ def extremes(image: np.ndarray, largest: bool, args: Any, layout: str, out: np.n
     return out
 
 
-def _checked(op: Operator) -> None:
+def _checked(op: OpFunction) -> None:
     @op.check
     def _(args: Any) -> None:
         if args.border_mode not in BORDERS:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import declare, types
-from pipeflow.declare import Call, OpDef, Operator, Spec, registry
+from pipeflow.declare import Call, OpDef, OpFunction, Spec, registry
 from pipeflow.errors import BadValue, InvalidState, NestedStructure, Origin, add_notes, user_origin
 from pipeflow.operators import math as arithmetic
 from pipeflow.operators import structure
@@ -179,14 +179,14 @@ class DataNode(OneValue, declare.Node):
 
 
 def _install_operators() -> None:
-    def binary(op: Operator, sign: str, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
+    def binary(op: OpFunction, sign: str, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
         def method(self: DataNode, other: Any) -> DataNode:
             value = constants.operand(other, sign)
             return op(value, self) if reflected else op(self, value)
 
         return method
 
-    def unary(op: Operator) -> Callable[[DataNode], DataNode]:
+    def unary(op: OpFunction) -> Callable[[DataNode], DataNode]:
         return lambda self: op(self)
 
     for one in arithmetic.BINARY + arithmetic.COMPARISONS:

@@ -50,7 +50,7 @@ class Program:
         self._start: list[int] = []  # the first value of every register
         self._constants: dict[int, Number] = {}
         self._instructions: list[tuple[int, int, int, int]] = []
-        self._calls: list[_Call] = []
+        self._calls: list[_KernelCall] = []
         self.step = 0  # the number of the step that is recorded
         self.places: list[_Place] = []
         self.given: list[tuple[int, str, np.ndarray]] = []  # results that are the same for all samples
@@ -201,7 +201,7 @@ class Program:
         return target
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
-        call = _Call(kernel, arguments, self.step)
+        call = _KernelCall(kernel, arguments, self.step)
         results = [self._register(value) for value in (call.make(arguments) if now else [None] * len(call.results))]
         call.registers = [number.register for number in results]
         call.moved = [(self._number(value).register, offset) for value, offset in call.numbers(arguments)]
@@ -417,7 +417,7 @@ def _example(argument: Any) -> Any:
     return 0 if isinstance(argument, Number) else 0.0 if isinstance(argument, Real) else argument
 
 
-class _Call:
+class _KernelCall:
     """A call of a kernel: its record, with the constants written in it."""
 
     def __init__(self, kernel: Callable[..., Any], arguments: Sequence[Any], step: int) -> None:

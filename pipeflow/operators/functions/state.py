@@ -107,11 +107,11 @@ def state_of(function: Callable[..., Any]) -> FunctionState:
     if not isinstance(function, FunctionType):
         state.reason = "it is not a plain function"
         return state
-    _Reader(state).read(function)
+    _CodeReader(state).read(function)
     return state
 
 
-class _Reader:
+class _CodeReader:
     """Reads the code of a function and of those that it calls."""
 
     def __init__(self, state: FunctionState) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Operator
+from pipeflow.declare import OpFunction
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import morphology
@@ -60,7 +60,7 @@ def launch(call: DeviceCall, kernel: str, rows: list[Any]) -> None:
     call.launch(f"morphology.cu:{kernel}", table, [ceil_div(int(total), 512) for total in table["total"]])
 
 
-def _extremes(op: Operator, largest: bool) -> None:
+def _extremes(op: OpFunction, largest: bool) -> None:
     @op.gpu_plan
     def _(item: Item) -> tuple[tuple[int, int], tuple[int, int]]:
         check_size(item)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipeflow.declare import Operator
+from pipeflow.declare import OpFunction
 from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
 from pipeflow.operators import tones
 from pipeflow.operators.on_gpu.histograms import ROW, VALUES, channels_of
@@ -15,7 +15,7 @@ STRETCH_ROW = row_type(input="u8", output="u8", counts="u8", total="i8", step="i
 EVERY = np.arange(256, dtype=np.uint8)
 
 
-def _by_table(op: Operator) -> None:
+def _by_table(op: OpFunction) -> None:
     """Declares the GPU form of an operator that changes each value by itself: a table with the results of the CPU for all 256
     values.
     """

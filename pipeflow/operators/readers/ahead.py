@@ -37,7 +37,7 @@ Span = tuple[str, int, int]  # the path of a file, the first byte, the number of
 
 
 @dataclass(slots=True)
-class _Planned:
+class _PlannedBatch:
     """A batch that is requested before its turn."""
 
     indices: np.ndarray
@@ -77,7 +77,7 @@ class ReadAhead:
         self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
         self._lock = threading.Lock()
         self._waiting: dict[int, deque[_Announced]] = {}
-        self._planned: deque[_Planned] = deque()
+        self._planned: deque[_PlannedBatch] = deque()
         self._scout: Sampler | None = None
         self._wanted: Any = None  # the size of batches and the way to end epochs that the scout uses
         self._ahead = self._beyond = 0.0  # room of the planned batches, and of those after the end of an epoch
@@ -102,22 +102,22 @@ class ReadAhead:
             self.forget()
             self._scout, self._wanted = copy.copy(sampler), wanted
             self._at_end = sampler.ended
-            begun = [_Planned(indices, self._size(indices), sampler.ended)]
+            begun = [_PlannedBatch(indices, self._size(indices), sampler.ended)]
         if not self._untaken:
             self._announce([*begun, *self._scouted(request)])
         self._drop_old(indices)
 
-    def _scouted(self, request: Request) -> list[_Planned]:
+    def _scouted(self, request: Request) -> list[_PlannedBatch]:
         """The next batches for which there is room. There are none until a quarter of the room is free: then more neighbours are
         read together.
         """
-        found: list[_Planned] = []
+        found: list[_PlannedBatch] = []
         if self._scout is None or self._ahead > 0.75 or not self._scout.order.foreseeable:
             return found
         beyond = self._at_end or any(x.ends for x in self._planned)
         while self._ahead < 1 and (not beyond or self._beyond < NEXT_EPOCH):
             indices = self._scout.take(request.batch_size, request.ending).index
-            planned = _Planned(indices, self._size(indices), self._scout.ended)
+            planned = _PlannedBatch(indices, self._size(indices), self._scout.ended)
             found.append(planned)
             self._planned.append(planned)
             self._ahead += planned.size
@@ -144,7 +144,7 @@ class ReadAhead:
         together = max(size / AHEAD, (len(places) - alone) / SAMPLES)
         return together + alone * max(self._mean / AHEAD, 1 / ALONE)
 
-    def _announce(self, batches: Sequence[_Planned]) -> None:
+    def _announce(self, batches: Sequence[_PlannedBatch]) -> None:
         """Begins to read the samples of batches, in the order in which they will be needed; neighbours are read together."""
         read: list[tuple[int, _Announced, Sequence[Span] | None]] = []
         for planned in batches:

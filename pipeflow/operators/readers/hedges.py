@@ -161,7 +161,7 @@ class Race(Generic[T]):
         raise self._errors[0]
 
 
-class _Watch:
+class _Resender:
     """One thread that sends requests a second time when their time has come."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class Hedges:
     def __init__(self) -> None:
         self.budget = Budget()
         self.latencies: dict[Any, Latencies] = {}
-        self._watch: _Watch | None = None
+        self._watch: _Resender | None = None
         self._lock = threading.Lock()
 
     def fastest(self, kind: Any, send: Callable[[Attempt], T]) -> T:
@@ -213,8 +213,8 @@ class Hedges:
         known.add(timing.wall() - began)
         return answer
 
-    def _watched(self) -> _Watch:
+    def _watched(self) -> _Resender:
         with self._lock:
             if self._watch is None or self._watch.process != os.getpid():  # threads do not survive a fork
-                self._watch = _Watch()
+                self._watch = _Resender()
             return self._watch

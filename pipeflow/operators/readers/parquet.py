@@ -81,7 +81,7 @@ class ParquetReader:
         self._ends = np.cumsum(counts, dtype=np.int64)
         # the last batches of a window and the first ones of the next are prepared at the same time
         least = 2 * Groups(self._ends, shuffle_window).most() if shuffle_window and self._groups else 2
-        self._cache = _Groups(self._decoded, cache_bytes, least, len(self._groups))
+        self._cache = _DecodedGroups(self._decoded, cache_bytes, least, len(self._groups))
         if self._groups and self.in_groups:
             self._cache.get(0)
         elif self._groups:
@@ -186,7 +186,7 @@ class ParquetReader:
         return rows, int(table.nbytes)
 
 
-class _Groups:
+class _DecodedGroups:
     """Decoded groups of rows. The first thread that reads a group decodes it, and it is kept while there is room."""
 
     def __init__(self, decode: Any, most: int, least: int, count: int) -> None:
