@@ -27,7 +27,7 @@ from pipeflow.declare import Request
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import ahead, groups_ahead, pieces, remote
 from pipeflow.operators.readers.caffe import CaffeReader
-from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Watch
+from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Resender
 from pipeflow.operators.readers.order import Order
 from pipeflow.operators.readers.parquet import ParquetReader
 from pipeflow.operators.readers.places import expanded
@@ -194,7 +194,7 @@ def test_a_second_request_that_fails_leaves_the_first(server):
 
 def test_a_quick_request_does_not_wait_for_a_slow_one(monkeypatch):
     """The thread that waits for the limit of a slow kind of request is woken for one that is due earlier."""
-    watch, waiting, sent = _Watch(), threading.Event(), threading.Event()
+    watch, waiting, sent = _Resender(), threading.Event(), threading.Event()
     wait = watch._changed.wait
 
     def noted(seconds):
