@@ -22,6 +22,11 @@ class SetClock:
         self._stamp += int(seconds * 1e9)
 
 
+def threads(before=frozenset()):
+    """The threads of pipelines that are alive, beyond those of ``before``."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("pipeflow")} - before
+
+
 class Gate:
     """Where a function of a test waits: `passed` says that it is there, `open` lets it go on."""
 

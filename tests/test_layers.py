@@ -209,13 +209,14 @@ def test_the_page_shows_the_floors():
     assert shown == [{place for place in places if "/" not in place[:-1]} for places in HOUSE]
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if (PACKAGE.parent / file).read_text().strip()])
-def test_every_file_has_a_floor_and_imports_only_downwards(file):
+def test_every_file_has_a_floor_and_imports_only_downwards():
     """No file of the package imports a file of a higher floor."""
-    floor = floor_of(file)
-    assert floor is not None, f"{file} stands on no floor: give it one in FLOORS and in the design"
+    floors = {file: floor_of(file) for file in FILES if (PACKAGE.parent / file).read_text().strip()}
+    missing = [file for file, floor in floors.items() if floor is None]
+    assert not missing, f"{missing} stand on no floor: give them one in FLOORS and in the design"
     upwards = [
         f"{file}:{line} imports {module} of floor {floor_of(file_of(module))} from floor {floor}"
+        for file, floor in floors.items()
         for module, line in imports_of(file)
         if module.partition(".")[0] == "pipeflow" and (floor_of(file_of(module)) or 0) > floor
     ]
@@ -326,9 +327,8 @@ def defined_in(statements):
     ]
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_name_is_defined_twice_in_a_module(file):
-    """A function or class is defined once in a list of statements, a constant once in a module: of two, the first is dead."""
+def defined_twice(file):
+    """The functions, classes and constants of a file of which the first definition is dead."""
     for node in ast.walk(tree_of(file)):
         for field in ("body", "orelse", "finalbody"):
             statements = getattr(node, field, None)
@@ -339,45 +339,57 @@ def test_no_name_is_defined_twice_in_a_module(file):
                 assigned = [one for one in statements if isinstance(one, ast.Assign | ast.AnnAssign)]
                 targets = [target for one in assigned for target in getattr(one, "targets", None) or [one.target]]
                 names += [target.id for target in targets if isinstance(target, ast.Name) and target.id != "_"]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            assert not twice, f"{file} defines {twice} more than once"
+            yield from {name for name in names if names.count(name) > 1}
 
 
-@pytest.mark.parametrize("package", THIRD_PARTY)
-def test_each_heavy_library_has_its_one_place(package):
+def test_no_name_is_defined_twice_in_a_module():
+    """A function or class is defined once in a list of statements, a constant once in a module: of two, the first is dead."""
+    twice = [f"{file} defines {name} more than once" for file in FILES for name in sorted(defined_twice(file))]
+    assert not twice, "\n".join(twice)
+
+
+def test_each_heavy_library_has_its_one_place():
     """cupy, torch, ray, numba and the codecs are imported where the design says and nowhere else."""
     misplaced = [
         f"{file}:{line} imports {module}"
         for file in FILES
-        if not file.startswith(THIRD_PARTY[package])
         for module, line in imports_of(file)
-        if module.partition(".")[0] == package
+        if module.partition(".")[0] in THIRD_PARTY and not file.startswith(THIRD_PARTY[module.partition(".")[0]])
     ]
     assert not misplaced, "\n".join(misplaced)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_every_library_beyond_numpy_has_a_place_at_all(file):
+def test_every_library_beyond_numpy_has_a_place_at_all():
     """A new dependency is a decision: it gets a line in THIRD_PARTY before a file can import it."""
     allowed = {*sys.stdlib_module_names, "numpy", "pipeflow", *THIRD_PARTY}
-    unknown = [f"{file}:{line} imports {m}" for m, line in imports_of(file) if m.split(".")[0] not in allowed]
+    unknown = [
+        f"{file}:{line} imports {module}"
+        for file in FILES
+        for module, line in imports_of(file)
+        if module.partition(".")[0] not in allowed
+    ]
     assert not unknown, "\n".join(unknown)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_import_inside_a_function(file):
+def imports_inside(file):
+    """The lines of imports in functions of a file."""
+    for function in ast.walk(tree_of(file)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from (node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom))
+
+
+def test_no_import_inside_a_function():
     """Modules are imported at the top; loading one late goes through the doors listed above."""
-    inside = [
-        f"{file}:{node.lineno}"
-        for function in ast.walk(tree_of(file))
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
+    inside = [f"{file}:{line}" for file in FILES for line in imports_inside(file)]
     assert not inside, f"imports inside functions: {inside}"
-    if file not in LATE_IMPORTS:
-        late = [f"{name} on line {line}" for name, line in mentioned_in(file) if name in DOORS]
-        assert not late, f"{file} loads modules late: {late}"
+    late = [
+        f"{file}:{line} uses {name}"
+        for file in FILES
+        if file not in LATE_IMPORTS
+        for name, line in mentioned_in(file)
+        if name in DOORS
+    ]
+    assert not late, f"modules that are loaded late: {late}"
 
 
 def test_optional_libraries_are_loaded_where_the_table_says():
@@ -411,14 +423,13 @@ def test_compiling_neither_allocates_nor_opens_files():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    "file", [x for x in FILES if x.startswith(tuple(f"pipeflow/{name}" for name in NAMELESS)) and x not in NAMED]
-)
-def test_no_pass_and_no_runner_knows_an_operator_by_its_name(file):
+def test_no_pass_and_no_runner_knows_an_operator_by_its_name():
     """What they must know of an operator is said in its declaration: a role, a hook, a property."""
     names = set(registry) - set(get_args(Part))
     found = [
         f"{file}:{node.lineno} {node.value}"
+        for file in FILES
+        if file.startswith(tuple(f"pipeflow/{name}" for name in NAMELESS)) and file not in NAMED
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
     ]

@@ -1,11 +1,11 @@
 """What holds for every test of the suite."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from helpers import LONG
 
 HERE = Path(__file__).parent
@@ -27,6 +27,12 @@ ALLOWED = {
 WAITS = {"run", "communicate", "Barrier", "urlopen", "acquire", "get", "wait", "join", "check_output"}
 LEAST = 60
 FILES = [path.relative_to(HERE).as_posix() for path in sorted(HERE.rglob("*.py")) if path.name != Path(__file__).name]
+
+
+@functools.cache
+def tree_of(file):
+    """The syntax tree of a file."""
+    return ast.parse((HERE / file).read_text(encoding="utf-8"))
 
 
 def clocks_of(tree):
@@ -63,23 +69,20 @@ def test_adapters_without_their_library_fail():
     assert "not run, under -m adapters" in done.stdout
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_test_reads_a_clock_or_sleeps(file):
+def test_no_test_reads_a_clock_or_sleeps():
     """Waiting is for an event, a thread or a process; the time is what the test says (`clock` and `gate` in conftest.py)."""
-    tree = ast.parse((HERE / file).read_text())
-    assert set(clocks_of(tree)) & CLOCKS <= ALLOWED.get(file, set())
+    used = {file: sorted(set(clocks_of(tree_of(file))) & CLOCKS - ALLOWED.get(file, set())) for file in FILES}
+    assert {file: clocks for file, clocks in used.items() if clocks} == {}
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_what_is_waited_for_may_take_long(file):
+def test_what_is_waited_for_may_take_long():
     """A limit only ends a test that hangs: it is `LONG` of `helpers.py`."""
-    assert list(short_waits(ast.parse((HERE / file).read_text()))) == []
+    assert [f"{file}:{line}" for file in FILES for line in short_waits(tree_of(file))] == []
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_test_passes_because_it_returns(file):
-    """A test that does not fit a case is not run for it: `parametrize` has only cases that fit."""
-    for test in ast.walk(ast.parse((HERE / file).read_text())):
+def returns_without_a_check(tree):
+    """(line, name) of tests that may return before they have checked anything."""
+    for test in ast.walk(tree):
         if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
             left = [
                 node.lineno
@@ -87,4 +90,11 @@ def test_no_test_passes_because_it_returns(file):
                 if isinstance(node, ast.If) and isinstance(node.body[0], ast.Return) and node.body[0].value is None
             ]
             fails = isinstance(test.body[-1], ast.Expr) and ast.unparse(test.body[-1]).startswith("pytest.fail(")
-            assert not left or fails, f"{file}:{left} leaves {test.name} without a check"
+            if not fails:
+                yield from ((line, test.name) for line in left)
+
+
+def test_no_test_passes_because_it_returns():
+    """A test that does not fit a case is not run for it: `parametrize` has only cases that fit."""
+    left = [f"{file}:{line} leaves {name}" for file in FILES for line, name in returns_without_a_check(tree_of(file))]
+    assert left == []

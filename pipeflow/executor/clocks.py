@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -271,19 +272,18 @@ class Measures:
         self._loops.extend(zip(own[same].tolist(), busy[same].tolist()))
         self._before = now[-1], got[-1], thread[-1]
 
-    def statistics(
-        self, parts: Sequence[Sequence[Any]], settings: Settings, threads: Sequence[threading.Thread]
-    ) -> Statistics:
-        """The measured times as plain figures; ``parts`` are the bound steps of each stage, which may have clocks."""
+    def statistics(self, runners: Sequence[Any], settings: Settings, threads: Sequence[threading.Thread]) -> Statistics:
+        """The measured times as plain figures; ``runners`` are those of the stages, whose bound steps may have clocks."""
         self._add_up()
         steps: list[StepFigures] = []
         stages: list[StageFigures] = []
         elapsed = self.last - self.began
-        for clock, stage, bound in zip(self.stages, self.plan.stages, parts):
-            found = _of_stage(self.plan, stage, clock, bound, elapsed) if stage.steps else []
+        for clock, stage, runner in zip(self.stages, self.plan.stages, runners):
+            found = _of_stage(self.plan, stage, clock, runner.steps, elapsed) if stage.steps else []
             if found:
                 places = tuple(range(len(steps), len(steps) + len(found)))
-                stages.append(_course_of(clock, found, places, self.batches))
+                course = _course_of(clock, found, places, self.batches)
+                stages.append(replace(course, chunk_seconds=runner.chunk_seconds))
             steps += found
         queued = sum(queued_seconds([thread]) - self._queued.get(thread.native_id, 0.0) for thread in threads)
         workers = settings.py_num_workers if any(step.role == "processes" for step in steps) else 0

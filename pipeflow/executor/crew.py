@@ -180,7 +180,7 @@ class Crew:
     def close(self) -> None:
         """Ends the threads: running steps are finished first, nothing new is started."""
         self.let_go()
-        if os.getpid() != self.process or threading.current_thread() in self.threads:
+        if os.getpid() != self.process or self._on_own_thread():
             return
         if self.workers is not None:
             self.workers.close()
@@ -196,7 +196,7 @@ class Crew:
         if os.getpid() != self.process:
             return
         self.closing = True
-        if threading.current_thread() in self.threads:
+        if self._on_own_thread():
             # The garbage collector may run in one of the pipeline's threads, even under the lock: that thread ends
             # when it comes back to its loop, and wakes the others.
             return
@@ -208,6 +208,13 @@ class Crew:
             self._let_all_go()
         if self.workers is not None:
             self.workers.let_go()
+
+    def _on_own_thread(self) -> bool:
+        """True in one of these threads. Numbers are compared, because ``threading.current_thread()`` gives a thread that Python
+        did not start an object, which ``threading.enumerate()`` then lists for ever.
+        """
+        number = threading.get_ident()
+        return any(thread.ident == number for thread in self.threads)
 
     def _let_all_go(self) -> None:
         for gate in self.idle:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipeflow.errors import count_of
+from pipeflow.executor import chunks
 
 WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a batch are counted in these classes
 # A loop whose input is not its bottleneck waits for a batch at most this share of its time, or at most this long and not
@@ -46,6 +47,7 @@ class StageFigures:
     steps: tuple[int, ...]  # their places in ``Statistics.steps``
     batches: tuple[tuple[tuple[int, float, float], ...], ...]
     sending: float = 0.0  # seconds of a thread for a batch that is sent to worker processes
+    chunk_seconds: tuple[float, float] = chunks.SAMPLES  # limits of the work that a thread takes at once
 
 
 @dataclass(frozen=True)

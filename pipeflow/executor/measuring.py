@@ -75,7 +75,7 @@ class Measuring:
         """The times since measuring began; until there are enough batches after a probe, the times with the probe."""
         if self._disturbed is not None and self.measures.batches < ENOUGH_BATCHES:
             return self._disturbed
-        return self.measures.statistics(self._parts(), self.settings, threads)
+        return self.measures.statistics(self.stages, self.settings, threads)
 
     def of_operators(self, threads: Sequence[Thread]) -> dict[str, Any]:
         """For each operator its times, and the bytes of its outputs if they were counted."""

@@ -206,7 +206,8 @@ class Model:
         for stage in run.stages or _stages_of(run):
             workload = Workload(stage.batches[-REPEATED:])
             for role, members in _by_role(stage.role, stage.steps, changes.ways):
-                parts.append(self._part(workload, role, stage.steps, members, changes, stage.sending))
+                part = self._part(workload, role, stage.steps, members, changes, stage.sending)
+                parts.append(replace(part, chunk_seconds=stage.chunk_seconds))
                 places.append(members)
         return parts, places
 

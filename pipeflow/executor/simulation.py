@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from pipeflow.executor.chunks import SAMPLES, chunk_size
+
 SIMULATED = 48  # batches that are counted
-CHUNK_SECONDS = 2e-3  # of the samples that a thread takes at once, as in the executor
 WORKER_CHUNK_SECONDS = 8e-3  # the same for a worker process
 WORKER_CHUNK_COST = 2e-4  # of a worker process for a chunk
 MORE_AHEAD = 2  # batches ahead for worker processes, as in the executor
@@ -83,6 +84,7 @@ class Part:
     held: float = 0.0  # share of its processor time
     sending: float = 0.0  # seconds of a thread for a batch that worker processes compute
     memory: float = 1.0  # share of its processor time that other work slows down: the part outside the interpreter
+    chunk_seconds: tuple[float, float] = SAMPLES
 
     def work(self, batch: int, begin: float = 0.0, end: float = 1.0) -> Work:
         """The work on the samples from one share of a batch to another."""
@@ -282,12 +284,11 @@ class Simulation:
         return False
 
     def _claim_chunk(self, batch: _SimulatedBatch, part: Part) -> None:
-        left, threads = 1 - batch.cursor, 1 if self.scene.synchronous else self.scene.threads
-        worth = CHUNK_SECONDS / max(part.mean[0], 1e-9) + 1 / self.scene.batch_size
-        share = min(worth, left / (2 * threads) + 1e-9 if threads > 1 else left)
-        samples = max(1, round(share * self.scene.batch_size))
-        end = min(1.0, batch.cursor + samples / self.scene.batch_size)
-        end = 1.0 if end > 1 - 0.5 / self.scene.batch_size else end
+        size, threads = self.scene.batch_size, 1 if self.scene.synchronous else self.scene.threads
+        left = max(1, round((1 - batch.cursor) * size))
+        samples = chunk_size(left, threads, max(part.mean[0] / size, 1e-9), part.chunk_seconds)
+        end = min(1.0, batch.cursor + samples / size)
+        end = 1.0 if end > 1 - 0.5 / size else end
         work = part.work(batch.number, batch.cursor, end)
         self.units.append(_Unit("thread", work, part.memory, batch, end - batch.cursor))
         batch.cursor = end

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import LONG
+from helpers import LONG, threads
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.executor import ring
@@ -21,11 +21,6 @@ from pipeflow.executor import ring
 def source(iteration):
     """Four samples of a batch."""
     return np.arange(4) + 4 * iteration
-
-
-def threads(before=frozenset()):
-    """The threads of pipelines that are alive, beyond those of ``before``."""
-    return {thread for thread in threading.enumerate() if thread.name.startswith("pipeflow")} - before
 
 
 def ended(before):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import LONG, Gate, in_time
+from helpers import LONG, Gate, in_time, threads
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import FunctionTimeout
@@ -189,7 +189,7 @@ def test_no_garbage_is_collected_while_the_frames_of_threads_are_read(monkeypatc
 
 def test_closing_lets_go_of_a_thread_that_waits_for_data(monkeypatch):
     """With blocking=True a thread of the pipeline waits in the source; close() wakes it, and no thread is left."""
-    before = set(threading.enumerate())
+    before = threads()
     waiting = threading.Event()
     wait = threading.Condition.wait
 
@@ -213,10 +213,10 @@ def test_closing_lets_go_of_a_thread_that_waits_for_data(monkeypatch):
     runner = threading.Thread(target=run, daemon=True)
     runner.start()
     assert waiting.wait(LONG)
-    threads = set(threading.enumerate()) - before - {runner}
-    assert threads
+    started = threads(before)
+    assert started
     in_time(pipe._built().close)
-    assert [thread for thread in threads if thread.is_alive()] == []
+    assert [thread for thread in started if thread.is_alive()] == []
 
 
 def test_a_caller_looks_again_after_the_shortest_limit():

@@ -71,28 +71,28 @@ def test_a_function_that_closes_everything(pool):
         pool.submit(pool.register(crash), [("sockets",)]).result()
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("segfault", "crashed with a segmentation fault"),
-        ("exit", r"left by os._exit\(3\)"),
-        ("kill", "killed from outside"),
-        ("term", r"another process ended it \(SIGTERM\)"),
-        ("abort", "aborted"),
-    ],
-)
-def test_a_dead_worker_is_reported_in_words_and_replaced(pool, how, words):
+DEATHS = {
+    "segfault": "crashed with a segmentation fault",
+    "exit": r"left by os._exit\(3\)",
+    "kill": "killed from outside",
+    "term": r"another process ended it \(SIGTERM\)",
+    "abort": "aborted",
+}
+
+
+def test_a_dead_worker_is_reported_in_words_and_replaced(pool):
     """The chunk fails with how the worker ended and in which function; the pool has as many workers as before."""
     handle = pool.register(crash)
     pool.submit(handle, [("not",)] * 3).result()
-    ticket = pool.submit(handle, [("not",), (how,), ("not",)])
-    with pytest.raises(WorkerDied, match=rf"worker process \d+ ended in crash \(.*endings.py:\d+\): .*{words}"):
-        ticket.result()
-    assert ticket.failed_sample == 1
-    for _ in range(4):
-        assert pool.submit(handle, [("not",)]).result()[0].tolist() == [0, 1, 2]
-    assert len(pool.worker_pids()) == 2
-    assert pool.statistics()["replaced_workers"] == 1
+    for number, (how, words) in enumerate(DEATHS.items(), 1):
+        ticket = pool.submit(handle, [("not",), (how,), ("not",)])
+        with pytest.raises(WorkerDied, match=rf"worker process \d+ ended in crash \(.*endings.py:\d+\): .*{words}"):
+            ticket.result()
+        assert ticket.failed_sample == 1
+        for _ in range(4):
+            assert pool.submit(handle, [("not",)]).result()[0].tolist() == [0, 1, 2]
+        assert len(pool.worker_pids()) == 2
+        assert pool.statistics()["replaced_workers"] == number
 
 
 def test_a_segfault_brings_the_python_stack(pool):

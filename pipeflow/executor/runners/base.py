@@ -9,6 +9,7 @@ from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import BatchCall, OpDef, Traits
 from pipeflow.errors import add_notes
+from pipeflow.executor import chunks
 from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.clocks import Clock, GilProbe
 from pipeflow.executor.keeper import Keeper
@@ -111,6 +112,11 @@ class StageRunner:
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""
+
+    @property
+    def chunk_seconds(self) -> tuple[float, float]:
+        """The limits of the work that a thread takes at once."""
+        return chunks.SAMPLES
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples that a thread takes at once, of those that are left."""

@@ -14,6 +14,7 @@ from typing import Any
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena
 from pipeflow.errors import add_notes
+from pipeflow.executor import chunks
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
@@ -32,8 +33,6 @@ WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another 
 class SampleStage(StageRunner):
     """A chain of steps that runs from beginning to end for one sample after another."""
 
-    TARGET_SECONDS = 2e-3  # a chunk of samples is worth at least this much work: claiming one costs about 10 us
-    CHAIN_SECONDS = 8e-3  # seconds of a chunk for a chain, which begins with 50 us of Python
     per_sample = True
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
@@ -85,16 +84,19 @@ class SampleStage(StageRunner):
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
 
     def chunk(self, left: int, threads: int) -> int:
-        """The number of samples to claim at once: enough work for a claim, but no thread may wait long for the last chunk."""
+        """The number of samples to claim at once."""
         if not self.steps:
             return left
         if not self._seconds_per_sample:
             return 1
         if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:
             return 1
-        target = self.TARGET_SECONDS if self.chain is None else self.CHAIN_SECONDS
-        worth = int(target / self._seconds_per_sample) + 1
-        return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
+        return chunks.chunk_size(left, threads, self._seconds_per_sample, self.chunk_seconds)
+
+    @property
+    def chunk_seconds(self) -> tuple[float, float]:
+        """The limits of the work in a chunk."""
+        return chunks.SAMPLES if self.chain is None else chunks.CHAIN
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for the functions of the user in the chain."""

@@ -1,0 +1,14 @@
+"""The number of samples of a batch that a thread takes at once."""
+
+SAMPLES = 2e-4, 2e-3  # seconds of work in a chunk, at least and at most: claiming one costs about 10 us
+CHAIN = 1.5e-3, 8e-3  # a chain begins with 100 us of Python, during which other threads wait for the interpreter
+
+
+def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, float]) -> int:
+    """A share of the samples that are left, so that no thread waits long for the last chunk, but enough work for a claim.
+
+    ``seconds`` is the time of a sample. Threads that find no samples of this batch go on with the next one.
+    """
+    share = -(-left // (2 * threads)) if threads > 1 else left
+    fewest, most = (int(limit / seconds) + 1 for limit in limits)
+    return min(max(share, fewest), most, left)

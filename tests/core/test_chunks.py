@@ -1,0 +1,39 @@
+"""How many samples a thread takes at once."""
+
+import pytest
+
+from pipeflow.executor.chunks import CHAIN, SAMPLES, chunk_size
+
+
+def parts(size, threads, seconds, limits):
+    """The chunks of a batch."""
+    found = []
+    while size:
+        found.append(chunk_size(size, threads, seconds, limits))
+        size -= found[-1]
+    return found
+
+
+def test_little_work_is_not_divided():
+    """Eight samples of 0.1 ms in a chain are one chunk, however many threads there are: others go on with the next batch."""
+    assert parts(8, 8, 1e-4, CHAIN) == [8]
+    assert parts(8, 8, 1e-5, SAMPLES) == [8]
+
+
+def test_long_samples_are_shared_one_by_one():
+    """Samples that are worth a chunk each are divided so that no thread waits long for the last one."""
+    assert parts(8, 2, 0.02, CHAIN) == [1] * 8
+    assert parts(16, 2, 0.003, SAMPLES) == [1] * 16
+
+
+def test_a_chunk_is_a_share_of_the_rest_between_the_limits():
+    """Each takes a part of what is left, until the parts are worth too little."""
+    assert parts(64, 2, 2.5e-4, CHAIN) == [16, 12, 9, 7, 7, 7, 6]
+    assert parts(100, 2, 5e-5, SAMPLES) == [25, 19, 14, 11, 8, 6, 5, 5, 5, 2]
+
+
+@pytest.mark.parametrize("limits", [SAMPLES, CHAIN])
+def test_one_thread_takes_as_much_as_a_chunk_may_have(limits):
+    """It shares with nobody; a chunk still ends in time for the batch behind it."""
+    assert chunk_size(10, 1, 1e-6, limits) == 10
+    assert chunk_size(10_000, 1, 1e-4, limits) == round(limits[1] / 1e-4) + 1
