@@ -22,7 +22,7 @@ import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
 
 BATCH = 32
-BATCHES = 6
+BATCHES = 20
 READY = 4  # batches made ahead in another side's turn: they are taken first and not counted
 STORED, WANTED = 22050, 16000
 SETTINGS: dict[str, str] = {}

@@ -19,7 +19,7 @@ import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
 
 BATCH = 64
-BATCHES = 6
+BATCHES = 16
 REPETITIONS = 5
 FILES = 500
 SIDE = 224
