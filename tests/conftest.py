@@ -42,6 +42,8 @@ SAMPLED = {
     "test_morphology.py": 2,
     "test_spectrum.py": 2,
     "test_shading.py": 2,
+    "test_resample.py::test_exact_ratios_are_the_formula": 2,
+    "test_filters.py::test_filter_as_opencv_does_it": 2,
 }
 
 
