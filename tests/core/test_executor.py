@@ -16,6 +16,7 @@ from helpers import LONG, threads
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.executor import ring
+from pipeflow.executor.runners import sample as sample_stage
 
 
 def source(iteration):
@@ -420,3 +421,21 @@ def test_a_gate_without_a_limit_is_waited_at_until_it_opens(given, passed):
     gate._lock = SimpleNamespace(acquire=lambda timeout: seen.append(timeout))
     gate.wait(given)
     assert seen == [passed]
+
+
+def test_chunks_do_not_shrink_because_threads_wait_for_processors(monkeypatch):
+    """With four threads for each processor a sample takes four times as long by the clock, and is not worth more for it."""
+    monkeypatch.setattr(sample_stage, "available_cpus", lambda: 2)
+
+    def chunk(threads, seconds):
+        pipe = pipeline_def(
+            lambda: fn.cast(fn.external_source(source), dtype=types.FLOAT), batch_size=4, num_threads=2
+        )()
+        pipe.build()
+        (stage,) = [stage for stage in pipe._built().stages if isinstance(stage, sample_stage.SampleStage)]
+        stage.chain = None
+        stage._seconds_per_sample = seconds
+        return stage.chunk(64, threads)
+
+    assert chunk(2, 2e-5) == 16
+    assert chunk(8, 8e-5) == 11

@@ -23,6 +23,7 @@ from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.executor.settings import available_cpus
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan, Step, takes_out
@@ -80,6 +81,7 @@ class SampleStage(StageRunner):
         self._stand_in: StandIn | None = None
         self._measured = False  # True if each step has its own clock, however short it is
         self._seconds_per_sample = 0.0
+        self._processors = available_cpus()
         self._lock = threading.Lock()
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
 
@@ -91,7 +93,9 @@ class SampleStage(StageRunner):
             return 1
         if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:
             return 1
-        return chunks.chunk_size(left, threads, self._seconds_per_sample, self.chunk_seconds)
+        # More threads than processors wait for each other: that time is not work.
+        seconds = self._seconds_per_sample * min(1.0, self._processors / threads)
+        return chunks.chunk_size(left, threads, seconds, self.chunk_seconds)
 
     @property
     def chunk_seconds(self) -> tuple[float, float]:
