@@ -1,6 +1,7 @@
-"""The number of samples of a batch that a thread takes at once."""
+"""The number of samples of a batch that a thread takes at once: a chunk."""
 
-SAMPLES = 2e-4, 2e-3  # seconds of work in a chunk, at least and at most: claiming one costs about 10 us
+# Seconds of work in a chunk, at least and at most.
+SAMPLES = 2e-4, 2e-3  # claiming a chunk costs about 10 us
 CHAIN = 1.5e-3, 8e-3  # a chain begins with 100 us of Python, during which other threads wait for the interpreter
 
 

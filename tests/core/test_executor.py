@@ -439,3 +439,16 @@ def test_chunks_do_not_shrink_because_threads_wait_for_processors(monkeypatch):
 
     assert chunk(2, 2e-5) == 16
     assert chunk(8, 8e-5) == 11
+
+
+def test_calls_of_a_function_that_may_wait_for_each_other_are_not_put_together():
+    """However fast its first calls were, each sample has a thread of its own while there are threads."""
+    pipe = pipeline_def(
+        lambda: fn.python_function(fn.external_source(source), function=abs, parallel="threads"),
+        batch_size=4,
+        num_threads=4,
+    )()
+    pipe.build()
+    (stage,) = [stage for stage in pipe._built().stages if isinstance(stage, sample_stage.SampleStage)]
+    stage._seconds_per_sample = 1e-7
+    assert [stage.chunk(left, 4) for left in (4, 3, 2, 1)] == [1] * 4

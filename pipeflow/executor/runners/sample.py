@@ -82,6 +82,7 @@ class SampleStage(StageRunner):
         self._measured = False  # True if each step has its own clock, however short it is
         self._seconds_per_sample = 0.0
         self._processors = available_cpus()
+        self._user_code = any(step.step.user_code for step in self.steps)
         self._lock = threading.Lock()
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
 
@@ -99,8 +100,11 @@ class SampleStage(StageRunner):
 
     @property
     def chunk_seconds(self) -> tuple[float, float]:
-        """The limits of the work in a chunk."""
-        return chunks.SAMPLES if self.chain is None else chunks.CHAIN
+        """The limits of the work in a chunk. With a function of the user there is no lower one: its call for one sample may wait
+        for that of another, which must not be in the same chunk.
+        """
+        least, most = chunks.SAMPLES if self.chain is None else chunks.CHAIN
+        return (0.0 if self._user_code else least), most
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for the functions of the user in the chain."""
