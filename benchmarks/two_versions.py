@@ -58,6 +58,19 @@ def _arrays(fn: Any, **function: Any) -> Any:
     return fn.python_function(data, function=_same, **function) if function else data
 
 
+def _branch(fn: Any) -> Any:
+    data = _arrays(fn)
+    if fn.random.coin_flip():
+        result = data + 1
+    else:
+        result = data * 2
+    return result
+
+
+def _add(value: Any) -> Any:
+    return value + 1
+
+
 def _files(fn: Any, kind: str) -> Any:
     return fn.readers.file(files=sorted(str(path) for path in Path(SETTINGS["folder"]).glob(f"*.{kind}")))[0]
 
@@ -82,8 +95,13 @@ CASES: dict[str, tuple[int, int, Any]] = {
     "python_function": (100, BATCH, lambda fn: _arrays(fn, batch_processing=False)),
     "python_function, whole batches": (100, BATCH, lambda fn: _arrays(fn, batch_processing=True)),
     "python_function, threads": (100, BATCH, lambda fn: _arrays(fn, parallel="threads")),
+    "python_function, processes": (50, BATCH, lambda fn: _arrays(fn, parallel="processes")),
+    "python_function, compiled": (100, BATCH, lambda fn: fn.python_function(_arrays(fn), function=_add, jit=True)),
+    "arithmetic": (50, BATCH, lambda fn: _arrays(fn) * 2 + 1),
+    "a branch": (50, BATCH, _branch),
     "random numbers": (50, BATCH, lambda fn: fn.random.uniform(range=[0.0, 1.0], shape=[4]) + _arrays(fn)),
     "wav files": (20, 32, lambda fn: fn.decoders.audio(_files(fn, "wav"), downmix=True)[0]),
+    "wav files to another rate": (20, 32, lambda fn: fn.decoders.audio(_files(fn, "wav"), sample_rate=22050)[0]),
     "wav files to decibels": (20, 32, _decibels),
     "pictures": (3, 32, lambda fn: fn.decoders.image(_files(fn, "jpg"))),
     "pictures for training": (3, 32, _training),
@@ -96,7 +114,10 @@ def prepare(case: str) -> Any:
     from pipeflow import fn
 
     batches, batch_size, definition = CASES[case]
-    pipe = pipeflow.pipeline_def(batch_size=batch_size, num_threads=1, device_id=None, seed=1)(lambda: definition(fn))()
+    conditionals = case == "a branch"
+    pipe = pipeflow.pipeline_def(
+        batch_size=batch_size, num_threads=1, device_id=None, seed=1, enable_conditionals=conditionals
+    )(definition)(fn)
     pipe.build()
     begun = perf_counter()
     while perf_counter() - begun < WARM_UP:
