@@ -11,5 +11,5 @@ def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, flo
     ``seconds`` is the time of a sample. Threads that find no samples of this batch go on with the next one.
     """
     share = -(-left // (2 * threads)) if threads > 1 else left
-    fewest, most = (int(limit / seconds) + 1 for limit in limits)
-    return min(max(share, fewest), most, left)
+    least, most = limits
+    return min(max(share, int(least / seconds) + 1), int(most / seconds) + 1, left)

@@ -210,11 +210,12 @@ class Crew:
             self.workers.let_go()
 
     def _on_own_thread(self) -> bool:
-        """True in one of these threads. Numbers are compared, because ``threading.current_thread()`` gives a thread that Python
-        did not start an object, which ``threading.enumerate()`` then lists for ever.
+        """True in one of these threads. ``threading.current_thread()`` is not called: in a thread that was not started by
+        ``threading.Thread`` it makes an entry in ``threading.enumerate()`` that stays. A new thread may have the number of one
+        that has ended.
         """
         number = threading.get_ident()
-        return any(thread.ident == number for thread in self.threads)
+        return any(thread.ident == number and thread.is_alive() for thread in self.threads)
 
     def _let_all_go(self) -> None:
         for gate in self.idle:

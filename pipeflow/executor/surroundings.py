@@ -13,7 +13,7 @@ from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.course import Course
 from pipeflow.executor.device.device import Device
-from pipeflow.executor.settings import Settings
+from pipeflow.executor.settings import Settings, available_cpus
 
 if TYPE_CHECKING:
     from pipeflow.executor.workers.pool import WorkerPool
@@ -53,6 +53,11 @@ class Surroundings:
                 "has py_num_workers=0: give it at least 1"
             )
         return workers.pool.WorkerPool(self.settings.py_num_workers, self.settings.py_start_method)
+
+    @cached_property
+    def processors(self) -> int:
+        """The number of processors that this process may use."""
+        return available_cpus()
 
     @property
     def known_workers(self) -> "WorkerPool | None":

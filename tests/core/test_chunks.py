@@ -34,6 +34,6 @@ def test_a_chunk_is_a_share_of_the_rest_between_the_limits():
 
 @pytest.mark.parametrize("limits", [SAMPLES, CHAIN])
 def test_one_thread_takes_as_much_as_a_chunk_may_have(limits):
-    """It shares with nobody; a chunk still ends in time for the batch behind it."""
+    """It takes all samples, if they are not more work than the upper limit."""
     assert chunk_size(10, 1, 1e-6, limits) == 10
     assert chunk_size(10_000, 1, 1e-4, limits) == round(limits[1] / 1e-4) + 1

@@ -15,8 +15,9 @@ import pytest
 from helpers import LONG, threads
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.executor import ring
-from pipeflow.executor.runners import sample as sample_stage
+from pipeflow.executor import ring, surroundings
+from pipeflow.executor.crew import Crew
+from pipeflow.executor.runners.sample import SampleStage
 
 
 def source(iteration):
@@ -423,19 +424,25 @@ def test_a_gate_without_a_limit_is_waited_at_until_it_opens(given, passed):
     assert seen == [passed]
 
 
-def test_chunks_do_not_shrink_because_threads_wait_for_processors(monkeypatch):
-    """With four threads for each processor a sample takes four times as long by the clock, and is not worth more for it."""
-    monkeypatch.setattr(sample_stage, "available_cpus", lambda: 2)
+def sample_stage_of(pipe):
+    """The stage of a pipeline that has one for samples."""
+    pipe.build()
+    (stage,) = [stage for stage in pipe._built().stages if isinstance(stage, SampleStage)]
+    return stage
 
-    def chunk(threads, seconds):
+
+def test_chunks_do_not_shrink_because_threads_wait_for_processors(monkeypatch):
+    """With four threads for each processor a sample takes four times as long by the clock, but it is not more work."""
+    monkeypatch.setattr(surroundings, "available_cpus", lambda: 2)
+
+    def chunk(count, seconds):
         pipe = pipeline_def(
             lambda: fn.cast(fn.external_source(source), dtype=types.FLOAT), batch_size=4, num_threads=2
         )()
-        pipe.build()
-        (stage,) = [stage for stage in pipe._built().stages if isinstance(stage, sample_stage.SampleStage)]
+        stage = sample_stage_of(pipe)
         stage.chain = None
         stage._seconds_per_sample = seconds
-        return stage.chunk(64, threads)
+        return stage.chunk(64, count)
 
     assert chunk(2, 2e-5) == 16
     assert chunk(8, 8e-5) == 11
@@ -448,7 +455,15 @@ def test_calls_of_a_function_that_may_wait_for_each_other_are_not_put_together()
         batch_size=4,
         num_threads=4,
     )()
-    pipe.build()
-    (stage,) = [stage for stage in pipe._built().stages if isinstance(stage, sample_stage.SampleStage)]
+    stage = sample_stage_of(pipe)
     stage._seconds_per_sample = 1e-7
     assert [stage.chunk(left, 4) for left in (4, 3, 2, 1)] == [1] * 4
+
+
+def test_an_ended_thread_is_not_taken_for_the_present_one():
+    """A new thread may get the number of a thread of the pipeline that has ended: it must still end the others."""
+    crew, woken = Crew(1, affinity=False), []
+    crew.workers = SimpleNamespace(let_go=lambda: woken.append(True))
+    crew.threads = [SimpleNamespace(ident=threading.get_ident(), is_alive=lambda: False)]
+    crew.let_go()
+    assert woken

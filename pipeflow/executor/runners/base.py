@@ -33,7 +33,8 @@ class BoundStep:
         self.op: OpDef = declare.find(step.op)
         self.constants = {name: plan.constant(value) for name, value in step.constants}
         self.count = len(step.outputs)
-        self.converts = self.op.traits_of(self.constants).converts
+        traits = self.op.traits_of(self.constants)
+        self.converts, self.meets = traits.converts, traits.meets
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
         self.sent = tuple(plan.slots[slot].memory == "pinned" for slot in step.outputs)

@@ -23,7 +23,6 @@ from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
-from pipeflow.executor.settings import available_cpus
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan, Step, takes_out
@@ -81,8 +80,8 @@ class SampleStage(StageRunner):
         self._stand_in: StandIn | None = None
         self._measured = False  # True if each step has its own clock, however short it is
         self._seconds_per_sample = 0.0
-        self._processors = available_cpus()
-        self._user_code = any(step.step.user_code for step in self.steps)
+        self._processors = surroundings.processors
+        self._meets = any(step.meets for step in self.steps)
         self._lock = threading.Lock()
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
 
@@ -100,11 +99,11 @@ class SampleStage(StageRunner):
 
     @property
     def chunk_seconds(self) -> tuple[float, float]:
-        """The limits of the work in a chunk. With a function of the user there is no lower one: its call for one sample may wait
-        for that of another, which must not be in the same chunk.
+        """The limits of the work in a chunk. There is no lower limit with a function that may wait for its call for another
+        sample: the two must not be in the same chunk.
         """
         least, most = chunks.SAMPLES if self.chain is None else chunks.CHAIN
-        return (0.0 if self._user_code else least), most
+        return (0.0 if self._meets else least), most
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for the functions of the user in the chain."""
