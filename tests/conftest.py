@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 SAMPLED = {
     "test_every_operator.py": 16,
     "test_every_reader.py": 3,
-    "test_checkpoints.py::test_resume_at_every_step_of_two_epochs": 8,
+    "test_checkpoints.py::test_resume_at_every_step_of_two_epochs": 4,
     "test_checkpoints.py::test_resume_with_worker_processes": 4,
     "test_checkpoints.py::test_every_value_of_a_state_may_be_damaged": 4,
     "test_impossible_numbers.py": 3,
@@ -42,8 +42,6 @@ SAMPLED = {
     "test_morphology.py": 2,
     "test_spectrum.py": 2,
     "test_shading.py": 2,
-    "test_resample.py::test_exact_ratios_are_the_formula": 2,
-    "test_filters.py::test_filter_as_opencv_does_it": 2,
 }
 
 

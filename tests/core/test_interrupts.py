@@ -181,8 +181,8 @@ def interrupt_lines(walk, settings, every=1):
 @pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_an_interrupt_before_a_line(walk, settings):
-    """Lines of the executor that the thread of a caller runs are interrupted, every eighth."""
-    interrupt_lines(walk, settings, every=8)
+    """Lines of the executor that the thread of a caller runs are interrupted, every fourth."""
+    interrupt_lines(walk, settings, every=4)
 
 
 @pytest.mark.slow

@@ -69,8 +69,8 @@ def test_the_operator_takes_any_memory(monkeypatch, on):
     assert len(calls) == on
 
 
-def touches_nothing_outside(module):
-    """Pages that nobody may touch are around all arrays, at either side."""
+def check_guarded(module):
+    """Compresses pictures between protected pages: a process that touches one ends."""
     for at_end in (False, True):
         space = GuardedWorkspace(at_end)
         for height, width in ((1, 5), (16, 16), (17, 33), (40, 47), (31, 200)):
@@ -87,14 +87,12 @@ def touches_nothing_outside(module):
 
 def test_nothing_outside_is_touched():
     """The kernel as it is used."""
-    touches_nothing_outside(jpeg_forward)
+    check_guarded(jpeg_forward)
 
 
-@pytest.mark.fuzz
-@pytest.mark.slow  # it is compiled for a quarter of a minute each time: `make fuzz` runs it
 def test_no_access_is_outside():
     """The build that checks every access to an array."""
-    touches_nothing_outside(build(jpeg_forward))
+    check_guarded(build(jpeg_forward))
 
 
 def test_the_kernel_is_compared_before_it_is_used(monkeypatch):

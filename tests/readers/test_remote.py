@@ -194,19 +194,19 @@ def test_a_second_request_that_fails_leaves_the_first(server):
 
 def test_a_quick_request_does_not_wait_for_a_slow_one(monkeypatch):
     """The thread that waits for the limit of a slow kind of request is woken for one that is due earlier."""
-    watch, waiting, sent = _Resender(), threading.Event(), threading.Event()
-    wait = watch._changed.wait
+    resender, waiting, sent = _Resender(), threading.Event(), threading.Event()
+    wait = resender._changed.wait
 
     def noted(seconds):
         if seconds is not None and seconds > 100:
             waiting.set()
         return wait(seconds)
 
-    monkeypatch.setattr(watch._changed, "wait", noted)
+    monkeypatch.setattr(resender._changed, "wait", noted)
     slow, quick = (Race(send, Budget()) for send in (lambda attempt: None, lambda attempt: sent.set()))
-    watch.add(1000.0, slow)
+    resender.add(1000.0, slow)
     assert waiting.wait(LONG)
-    watch.add(0.0, quick)
+    resender.add(0.0, quick)
     assert sent.wait(LONG)
 
 
