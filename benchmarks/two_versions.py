@@ -1,6 +1,6 @@
 """How much processor time does a batch take now, compared with an earlier commit?
 
-    python benchmarks/two_versions.py --before COMMIT [case ...]      (or PIPEFLOW_BEFORE=COMMIT; the commit before this one)
+    python benchmarks/two_versions.py [--before COMMIT] [case ...]      (without it: the commit before the present one)
 
 Both versions run the same pipelines with the same libraries. The place of objects in memory differs from process to process
 and changes the time of small batches by a tenth, and other work on the machine only adds time. So every round has processes of
@@ -10,6 +10,7 @@ are loaded and the pipeline has run for two seconds.
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -113,6 +114,8 @@ def prepare(case: str) -> Any:
     import pipeflow
     from pipeflow import fn
 
+    if not pipeflow.__file__.startswith(os.environ["PYTHONPATH"]):
+        raise SystemExit(f"{pipeflow.__file__} is not of the version in {os.environ['PYTHONPATH']}")
     batches, batch_size, definition = CASES[case]
     conditionals = case == "a branch"
     pipe = pipeflow.pipeline_def(
@@ -127,7 +130,7 @@ def prepare(case: str) -> Any:
         begin = process_time()
         for _ in range(batches):
             pipe.run()
-        return {"cpu": (process_time() - begin) / batches, "ours": float(pipeflow.__file__.startswith(SETTINGS["now"]))}
+        return {"cpu": (process_time() - begin) / batches}
 
     return repetition
 
@@ -162,39 +165,39 @@ def ratio(rounds: dict[str, list[list[float]]]) -> float:
     return shortest["now"] / shortest["before"]
 
 
-def main(arguments: list[str]) -> int:
+def measured(case: str, settings: dict[str, str]) -> dict[str, list[list[float]]]:
+    """For both sides the times of every round, whose processes live only for it; the sides begin in turn."""
+    rounds: dict[str, list[list[float]]] = {side.name: [] for side in SIDES}
+    for number in range(ROUNDS):
+        for side in SIDES if number % 2 == 0 else SIDES[::-1]:
+            worker = Worker(side, __file__, settings)
+            worker.ask({"case": case})
+            settle()
+            rounds[side.name].append([worker.ask({"run": case})["cpu"] for _ in range(REPETITIONS)])
+            worker.close()
+    return rounds
+
+
+def main() -> int:
     """Measures the cases that are named, or all."""
-    commit = os.environ.get("PIPEFLOW_BEFORE", "HEAD~1")
-    if "--before" in arguments:
-        place = arguments.index("--before")
-        commit = arguments[place + 1]
-        del arguments[place : place + 2]
-    reading = {**header(f"{__doc__}".partition("\n")[0]), "before": commit}
-    results: dict[str, dict[str, list[list[float]]]] = {}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", default=list(CASES))
+    parser.add_argument("--before", metavar="COMMIT", default="HEAD~1")
+    given = parser.parse_args()
+    if unknown := [case for case in given.case if case not in CASES]:
+        parser.error(f"no case is named {', '.join(unknown)}: there are {', '.join(CASES)}")
+    reading = {**header(__doc__), "before": given.before}
+    results = {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        unpack(commit, folder)
-        write_files(folder)
-        trees = {"before": str(folder), "now": str(ROOT)}
-        for side in SIDES:
-            side.variables["PYTHONPATH"] = trees[side.name]
-        settings = {"folder": name, "now": str(ROOT)}
-        for case in arguments or CASES:
-            rounds: dict[str, list[list[float]]] = {side.name: [] for side in SIDES}
-            for number in range(ROUNDS):
-                for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                    worker = Worker(side, __file__, settings)
-                    worker.ask({"case": case})
-                    settle()
-                    rows = [worker.ask({"run": case}) for _ in range(REPETITIONS)]
-                    worker.close()
-                    if any(row["ours"] != (side.name == "now") for row in rows):
-                        raise SystemExit("one side has loaded the code of the other")
-                    rounds[side.name].append([row["cpu"] for row in rows])
-            results[case] = rounds
-            print(f"{case}: {ratio(rounds):.3f}", flush=True)
+        unpack(given.before, Path(name))
+        write_files(Path(name))
+        for side, tree in zip(SIDES, (name, str(ROOT)), strict=True):
+            side.variables["PYTHONPATH"] = tree
+        for case in given.case:
+            results[case] = measured(case, {"folder": name})
+            print(f"{case}: {ratio(results[case]):.3f}", flush=True)
     table(
-        f"Processor time of a batch now / at {commit}",
+        f"Processor time of a batch now / at {given.before}",
         ["case", "ratio"],
         [(case, ratio(rounds)) for case, rounds in results.items()],
     )
@@ -203,4 +206,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__" and start(SIDES, SETTINGS):
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -136,9 +136,9 @@ def _below(module: str) -> str | None:
 
 def uses_of(text: str, file: str = "<program>") -> Uses:
     """The names of DALI in the text of a program."""
-    reader = _NameFinder(text)
-    reader.visit(ast.parse(text, file))
-    return reader.uses
+    finder = _NameFinder(text)
+    finder.visit(ast.parse(text, file))
+    return finder.uses
 
 
 def changed(text: str, uses: Uses) -> str:

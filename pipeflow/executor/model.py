@@ -206,23 +206,16 @@ class Model:
         for stage in run.stages or _stages_of(run):
             workload = Workload(stage.batches[-REPEATED:])
             for role, members in _by_role(stage.role, stage.steps, changes.ways):
-                part = self._part(workload, role, stage.steps, members, changes, stage.sending)
-                parts.append(replace(part, chunk_seconds=stage.chunk_seconds))
+                parts.append(self._part(stage, workload, role, members, changes))
                 places.append(members)
         return parts, places
 
     def _part(
-        self,
-        workload: Workload,
-        role: str,
-        steps: Sequence[int],
-        members: Sequence[int],
-        changes: Changes,
-        sending: float,
+        self, stage: StageFigures, workload: Workload, role: str, members: Sequence[int], changes: Changes
     ) -> Part:
         run = self.run
-        all_busy = sum(run.steps[place].busy for place in steps)
-        all_waits = sum(run.steps[place].waited for place in steps)
+        all_busy = sum(run.steps[place].busy for place in stage.steps)
+        all_waits = sum(run.steps[place].waited for place in stage.steps)
         busy = waits = held = kept = 0.0
         for place in members:
             step = run.steps[place]
@@ -240,7 +233,7 @@ class Model:
             kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
-        new = SENDING_SECONDS if role == "processes" and not sending else sending
+        new = SENDING_SECONDS if role == "processes" and not stage.sending else stage.sending
         return Part(
             role,
             workload,
@@ -249,6 +242,7 @@ class Model:
             min(1.0, held / busy) if busy > 0 else 0.0,
             new,
             1.0 - min(1.0, kept / busy) if busy > 0 else 0.0,
+            stage.chunk_seconds,
         )
 
     def _held(self, step: StepFigures) -> float:

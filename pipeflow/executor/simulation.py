@@ -84,7 +84,7 @@ class Part:
     held: float = 0.0  # share of its processor time
     sending: float = 0.0  # seconds of a thread for a batch that worker processes compute
     memory: float = 1.0  # share of its processor time that other work slows down: the part outside the interpreter
-    chunk_seconds: tuple[float, float] = SAMPLES
+    chunk_seconds: tuple[float, float] = SAMPLES  # limits of the work that a thread takes at once
 
     def work(self, batch: int, begin: float = 0.0, end: float = 1.0) -> Work:
         """The work on the samples from one share of a batch to another."""

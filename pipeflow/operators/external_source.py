@@ -125,10 +125,11 @@ class ExternalSource(Source):
             for index, row in enumerate(rows):
                 if index not in failures:
                     try:
-                        if self.single:  # apart, because it is the usual case
-                            outputs[0].append(self._sample(row))
-                            continue
-                        samples = [self._sample(value) for value in self._split(row, "sample")]
+                        samples = (
+                            (self._sample(row),)  # without a loop, because it is the usual case
+                            if self.single
+                            else [self._sample(value) for value in self._split(row, "sample")]
+                        )
                     except (IndexError, RuntimeError, TypeError, ValueError) as error:
                         failures[index] = error
                     else:

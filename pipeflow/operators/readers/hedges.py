@@ -197,7 +197,7 @@ class Hedges:
     def __init__(self) -> None:
         self.budget = Budget()
         self.latencies: dict[Any, Latencies] = {}
-        self._watch: _Resender | None = None
+        self._resender: _Resender | None = None
         self._lock = threading.Lock()
 
     def fastest(self, kind: Any, send: Callable[[Attempt], T]) -> T:
@@ -207,14 +207,14 @@ class Hedges:
         race = Race(send, self.budget)
         began, limit = timing.wall(), known.limit
         if limit is not None:
-            self._watched().add(limit, race)
+            self._running().add(limit, race)
         race.run()
         answer = race.result()
         known.add(timing.wall() - began)
         return answer
 
-    def _watched(self) -> _Resender:
+    def _running(self) -> _Resender:
         with self._lock:
-            if self._watch is None or self._watch.process != os.getpid():  # threads do not survive a fork
-                self._watch = _Resender()
-            return self._watch
+            if self._resender is None or self._resender.process != os.getpid():  # threads do not survive a fork
+                self._resender = _Resender()
+            return self._resender
