@@ -88,6 +88,21 @@ def _training(fn: Any) -> Any:
     return fn.crop_mirror_normalize(pictures, mirror=fn.random.coin_flip(), mean=[124.0, 116, 104], std=[58.0, 57, 57])
 
 
+PICTURES = [np.random.default_rng(number).integers(0, 256, (256, 300, 3), dtype=np.uint8) for number in range(16)]
+SOUNDS = [np.random.default_rng(number).random(16000, dtype=np.float32) - 0.5 for number in range(16)]
+LABELS = [np.int32(number % 10) for number in range(16)]
+
+
+def _operator(inputs: list[Any], operator: Any) -> tuple[int, int, Any]:
+    """The case of a pipeline that only runs this operator on ready arrays."""
+
+    def source() -> Iterator[list[Any]]:
+        while True:
+            yield inputs
+
+    return 30, len(inputs), lambda fn: operator(fn, fn.external_source(source=source, batch=True))
+
+
 # case: (batches in one repetition, samples in a batch, the pipeline)
 CASES: dict[str, tuple[int, int, Any]] = {
     "one array a batch": (100, BATCH, lambda fn: fn.external_source(source=_dense, batch=True)),
@@ -106,6 +121,24 @@ CASES: dict[str, tuple[int, int, Any]] = {
     "wav files to decibels": (20, 32, _decibels),
     "pictures": (3, 32, lambda fn: fn.decoders.image(_files(fn, "jpg"))),
     "pictures for training": (3, 32, _training),
+    "one_hot": _operator(LABELS, lambda fn, labels: fn.one_hot(labels, num_classes=10)),
+    "arithmetic on pictures": _operator(PICTURES, lambda _, x: x * 2 + 1),
+    "cast": _operator(PICTURES, lambda fn, x: fn.cast(x, dtype=np.float32)),
+    "slice": _operator(PICTURES, lambda fn, x: fn.slice(x, start=[10, 20], shape=[200, 200], axes=[0, 1])),
+    "transpose": _operator(PICTURES, lambda fn, x: fn.transpose(x, perm=[2, 0, 1])),
+    "pad": _operator(PICTURES, lambda fn, x: fn.pad(x, axes=[0, 1], shape=[300, 320])),
+    "erase": _operator(
+        PICTURES, lambda fn, x: fn.erase(x, anchor=[10.0, 20], shape=[100.0, 50], axes=[0, 1], fill_value=3)
+    ),
+    "crop_mirror_normalize": _operator(
+        PICTURES, lambda fn, x: fn.crop_mirror_normalize(x, crop=[224, 224], mean=[124.0, 116, 104], std=[58.0, 57, 57])
+    ),
+    "normalize": _operator(PICTURES, lambda fn, x: fn.normalize(x)),
+    "resize": _operator(PICTURES, lambda fn, x: fn.resize(x, resize_x=224, resize_y=224)),
+    "color_twist": _operator(PICTURES, lambda fn, x: fn.color_twist(x, hue=10.0, saturation=1.2, brightness=1.1)),
+    "hsv": _operator(PICTURES, lambda fn, x: fn.hsv(x, hue=10.0, saturation=1.2)),
+    "gray": _operator(PICTURES, lambda fn, x: fn.color_space_conversion(x, image_type=0, output_type=2)),
+    "preemphasis": _operator(SOUNDS, lambda fn, x: fn.preemphasis_filter(x)),
 }
 
 

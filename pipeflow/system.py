@@ -9,7 +9,7 @@
 | signals for descriptors (``F_SETSIG``)| a thread of the worker waits for the end of its parent                 |
 | choice of processors                  | ``set_affinity`` has no effect                                         |
 | ``/proc``                             | its information is not available                                       |
-| limits of freed memory (``mallopt``)  | the C library decides how much freed memory a worker keeps             |
+| limits of freed memory (``mallopt``)  | the C library decides how much freed memory a process keeps            |
 """
 
 import ctypes
@@ -21,6 +21,7 @@ import socket
 import stat
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 try:
@@ -191,19 +192,21 @@ def processor_seconds(process: int) -> float:
 
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in glibc
+KEPT = 16 << 20  # bytes of freed memory that a process keeps
 
 
-def keep_freed_memory(most: int) -> None:
-    """Lets the C library keep up to this number of freed bytes, if it has such a limit and the user has not set one.
+@cache
+def keep_freed_memory() -> None:
+    """Lets the C library keep up to KEPT freed bytes, if it has such a limit and the user has not set one.
 
-    Else the memory of arrays of 100 KB and more is returned to the system whenever the items of a batch are freed, and the next
-    items need new pages.
+    Else the memory of arrays of 100 KB and more is returned to the system whenever a function's array or the items of a batch
+    are freed, and the next ones need new pages: this doubles the time of a function that makes a picture of floats.
     """
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return
     with suppress(AttributeError, OSError, TypeError):  # another C library, or it cannot be found
         mallopt = ctypes.CDLL(None).mallopt
-        for parameter, value in ((_TRIM_THRESHOLD, most), (_MMAP_THRESHOLD, most), (_TOP_PAD, most // 16)):
+        for parameter, value in ((_TRIM_THRESHOLD, KEPT), (_MMAP_THRESHOLD, KEPT), (_TOP_PAD, KEPT // 16)):
             mallopt(parameter, value)
 
 

@@ -12,7 +12,7 @@ from math import inf
 from types import FrameType
 from typing import Any
 
-from pipeflow import timing
+from pipeflow import system, timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
@@ -47,6 +47,7 @@ class Executor:
 
     def __init__(self, plan: Plan, settings: Settings, runtime: Runtime | None = None) -> None:
         assert settings.batch_size is not None
+        system.keep_freed_memory()
         self.plan = plan
         self.settings = settings
         self.crew = Crew(settings.threads, settings.set_affinity)

@@ -12,6 +12,8 @@ from pipeflow.tensors.memory import Block, Lease
 from pipeflow.tensors.metadata import CallableInt, Metadata, fitting_layout, shown_values
 from pipeflow.tensors.traced import check_untraced, reshaped
 
+A_NUMBER = (np.number, int, float, np.bool_, complex)
+
 
 def as_samples(objects: Iterable[Any]) -> list[np.ndarray]:
     """Arrays from anything that holds one: NumPy, tensors, ``__array__``, DLPack, buffers, numbers, lists."""
@@ -22,6 +24,8 @@ def as_sample(item: Any) -> np.ndarray:
     """One array (a view where possible) from a NumPy array, tensor, DLPack object, buffer, number or nested list."""
     if isinstance(item, np.ndarray):
         return item if type(item) is np.ndarray else _without_mask(item)
+    if isinstance(item, A_NUMBER):  # early, because the other questions take longer than the array
+        return np.asarray(item)
     if isinstance(item, TensorCPU):
         return item.array
     if type(item).__name__ == "PyCapsule":

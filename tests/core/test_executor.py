@@ -2,6 +2,7 @@
 
 import gc
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -296,6 +297,31 @@ def program(text, seconds=LONG, **arguments):
         env=environment,
         **arguments,
     )
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has limits of freed memory that can be set")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_of_a_function_is_used_again(threads):
+    """A function's arrays of 900 KB that are freed at once do not need new pages for every sample."""
+    done = program(
+        f"""
+        import resource
+        image = np.zeros((256, 300, 3), np.uint8)
+
+        @pipeline_def(batch_size=8, num_threads={threads}, device_id=None)
+        def floats():
+            return fn.python_function(fn.external_source(lambda: [image] * 8), function=lambda x: x.astype("f4") * 2)
+
+        pipe = floats()
+        for batches in (20, 30):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(batches):
+                pipe.run()
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.getpagesize() / (240 * image.size * 8))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.05  # without the limit 0.18
 
 
 @pytest.mark.parametrize(

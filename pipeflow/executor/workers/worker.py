@@ -55,7 +55,6 @@ IDLE, LOADING = -1, -2  # on the status page in place of a ticket
 STATUS_SIZE = mmap.PAGESIZE
 SLOT = 3  # on the status page: the number of the worker in its pool
 INSIDE = "PIPEFLOW_INSIDE_WORKER"  # set in workers, to their number: a worker may not start workers
-KEPT = 16 << 20  # bytes that a worker keeps of the memory that its functions have freed
 CONNECTION_LOST = 71  # exit code of a worker whose function closed its socket
 
 
@@ -156,7 +155,7 @@ def _wait_for_end(descriptor: int) -> None:
 def prepare() -> None:
     """Prepares the process for workers. A fork server does this once, before it forks them, so that they share its pages."""
     limit_threads()
-    system.keep_freed_memory(KEPT)
+    system.keep_freed_memory()
 
 
 def limit_threads() -> None:
