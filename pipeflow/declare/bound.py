@@ -417,6 +417,8 @@ def _run_whole(
         arguments["key"] = [seeds.Key(key) for key in batch.keys]
     if "layouts" in op.wants:
         arguments["layouts"] = tuple(batch.layouts)
+    if "out" in op.wants:
+        arguments["out"] = batch.empty
     result = op.body(*[list(samples) for samples in inputs], **arguments)
     outputs = [result] if count == 1 else list(result or ())
     return [list(values) if not isinstance(values, np.ndarray) else values for values in outputs]

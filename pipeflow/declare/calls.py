@@ -1,8 +1,11 @@
 """The traits of a step, and the arguments of a call on a whole batch or in a worker process."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from pipeflow.tensors import Collector, Take
 
@@ -84,6 +87,11 @@ class BatchCall:
             self.current = index
             yield index, value
         self.current = -1
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array in memory of the batch."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        return self.take(nbytes).view(dtype).reshape(shape) if nbytes else np.empty(shape, dtype)
 
     def collector(self, output: int) -> Collector:
         """Gathers the samples of one output into memory of the batch."""

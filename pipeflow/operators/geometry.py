@@ -430,6 +430,7 @@ def pad(
     shape: Arg[Ints] = default(None, "extents to pad to; default or -1: those of the largest sample of the batch"),
     align: Arg[Ints] = default(None, "pad to multiples of this: one number, or one for each axis"),
     layouts: Any,
+    out: Out,
 ) -> Sample:
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
 
@@ -437,29 +438,20 @@ def pad(
     the shape is not changed.
     """
     if not isinstance(data, list):
-        return padded(data, [data.shape], fill_value, axes, axis_names, shape, align, layouts[0])
+        return padded(data, fill_value, out)
     many = [value if isinstance(value, list) else [value] * len(data) for value in (fill_value, axes, shape, align)]
     largest = [tuple(map(max, zip(*[sample.shape for sample in data], strict=True)))]
-    return [
-        padded(sample, largest, fill, chosen, axis_names, size, multiple, layouts[0])
-        for sample, fill, chosen, size, multiple in zip(data, *many, strict=True)
-    ]
+    results = []
+    for sample, fill, chosen, size, multiple in zip(data, *many, strict=True):
+        target = padded_shape(sample.shape, largest, chosen, axis_names, size, multiple, layouts[0])
+        results.append(padded(sample, fill, out(target, sample.dtype)))
+    return results
 
 
-def padded(
-    data: np.ndarray,
-    shapes: Sequence[Sequence[int]],
-    fill: float,
-    axes: Any,
-    names: Any,
-    shape: Any,
-    align: Any,
-    layout: str,
-) -> np.ndarray:
-    """One padded sample; `shapes` are those of its batch, or the largest extents."""
-    target = padded_shape(data.shape, shapes, axes, names, shape, align, layout)
+def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
+    """Puts the data at the beginning of the output, and the value in the rest."""
+    target = out.shape
     value = kernels.casting.as_fill(fill, data.dtype)[0]
-    out = np.empty(target, data.dtype)
     byte = byte_around(np.array([value]), target, data.shape) if data.size else None
     if byte is not None:
         return kernels.moving.framed(data, (0, 0), data.shape, (0, 0), byte, out)

@@ -66,7 +66,7 @@ STATISTICS = parameters(
 
 
 @operator("normalize", compiled=True, takes=STATISTICS, gpu=True)
-def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
+def normalize(data: Sample, /, *, args: Args, layouts: Any, out: Out) -> Sample:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
     default.
 
@@ -74,14 +74,13 @@ def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     the variance, ``ddof`` is subtracted from the count. If the deviation is 0, the result is ``shift``.
     """
     if isinstance(data, list):
-        return _normalize_batch(data, args, layouts[0])
+        return _normalize_batch(data, args, layouts[0], out)
     rows = _rows(data, args, layouts[0])
     if rows is not None:
-        out = np.empty(data.shape, FLOAT)
         options = {"ddof": args.ddof, "epsilon": args.epsilon, "scale": args.scale, "shift": args.shift}
         kernels.rows.normalize(np.ascontiguousarray(data).reshape(rows), out.reshape(rows), **options)
         return out
-    return _normalized(data, *_statistics([data], args, layouts[0]), args)
+    return _normalized(data, *_statistics([data], args, layouts[0]), args, out)
 
 
 def _rows(data: np.ndarray, args: Any, layout: str) -> tuple[int, int] | None:
@@ -140,12 +139,11 @@ def factor_of(deviation: np.ndarray, scale: float) -> np.ndarray:
     return np.where(deviation != 0, scale / np.where(deviation != 0, deviation, 1), 0.0)
 
 
-def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args: Any) -> np.ndarray:
+def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args: Any, out: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = factor_of(deviation, args.scale)
     if np.size(mean) == np.size(factor) == 1:
         a = float(np.ravel(factor)[0])
-        out = np.empty(data.shape, args.dtype)
         values = data if data.dtype in (np.uint8, np.float32) else kernels.casting.as_type(data, FLOAT)
         return kernels.color.linear_values(values, a, args.shift - float(np.ravel(mean)[0]) * a, out)
     channels = data.shape[-1]
@@ -155,19 +153,19 @@ def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args:
         and all(np.size(x) in (1, channels) and np.shape(x)[-1:] in ((), (channels,)) for x in (mean, factor))
     ):
         spread = [np.ascontiguousarray(np.broadcast_to(np.ravel(x), channels), np.float32) for x in (mean, factor)]
-        out = np.empty(data.shape, args.dtype)
         return kernels.normalize.normalize_window(data, False, 0, 0, False, *spread, args.shift, out, False)
     values = kernels.casting.as_type(data, FLOAT)
-    result = (values - mean.astype(np.float32)) * factor.astype(np.float32)
+    result = np.subtract(values, mean.astype(np.float32), out=out if out.dtype == FLOAT else None)
+    result *= factor.astype(np.float32)
     if args.shift:
         result += np.float32(args.shift)
     return kernels.casting.as_type(result, args.dtype)
 
 
-def _normalize_batch(data: list[np.ndarray], args: Any, layout: str) -> list[np.ndarray]:
+def _normalize_batch(data: list[np.ndarray], args: Any, layout: str, empty: Any) -> list[np.ndarray]:
     given = {name: value[0] if isinstance(value, list) else value for name, value in vars(args).items()}
     mean, deviation = _statistics(data, Args(**given), layout)
-    return [_normalized(sample, mean, deviation, args) for sample in data]
+    return [_normalized(sample, mean, deviation, args, empty(sample.shape, args.dtype)) for sample in data]
 
 
 @normalize.traits

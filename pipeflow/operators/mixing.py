@@ -84,7 +84,7 @@ def of_one_shape(images: Sequence[np.ndarray], first: int, second: int) -> None:
 
 
 def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> list[list[np.ndarray]]:
-    """Mixes images and labels; `put` makes one image from two and returns the share of the first."""
+    """Mixes images and labels; `put` makes one image from two, in the memory it is given, and returns the share of the first."""
     keys = [seeds.Key(int(key)) for key in batch.keys]
     partners = partners_of(args.partner, keys)
     images, vectors = list(images), vectors_of(list(labels), args.num_classes)
@@ -93,7 +93,8 @@ def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> l
         own = Args(**{name: x[number] if isinstance(x, list) else x for name, x in vars(args).items()})
         other = partners[number]
         of_one_shape(images, number, other)
-        picture, share = put(image, images[other], shares_of(own, keys[number]), keys[number])
+        out = batch.empty(image.shape, image.dtype)
+        picture, share = put(image, images[other], shares_of(own, keys[number]), keys[number], out)
         pictures.append(picture)
         one, two = vectors[number], vectors[other]
         if one.shape != two.shape or one.dtype != two.dtype:
@@ -115,10 +116,12 @@ def mixup(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[S
     raise NotImplementedError  # the batch hook runs instead
 
 
-def blended(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
+def blended(
+    image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key, out: np.ndarray
+) -> tuple[np.ndarray, float]:
     """``share`` of the first image and the rest of the second one."""
     del key
-    return kernels.mixing.mix(image, other, share, np.empty(image.shape, image.dtype)), share
+    return kernels.mixing.mix(image, other, share, out), share
 
 
 @mixup.batch
@@ -152,13 +155,15 @@ def window(extents: tuple[int, int], share: float, key: seeds.Key) -> list[slice
     return found
 
 
-def pasted(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
+def pasted(
+    image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key, out: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Copies a window of the other image into the first."""
     rows, columns = window(image.shape[-3:-1], share, key)
-    result = image.copy()
-    result[..., rows, columns, :] = other[..., rows, columns, :]
+    np.copyto(out, image)
+    out[..., rows, columns, :] = other[..., rows, columns, :]
     covered = (rows.stop - rows.start) * (columns.stop - columns.start)
-    return result, 1 - covered / max(image.shape[-3] * image.shape[-2], 1)
+    return out, 1 - covered / max(image.shape[-3] * image.shape[-2], 1)
 
 
 @cutmix.batch
