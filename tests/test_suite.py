@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,14 @@ def test_no_test_passes_because_it_returns():
     """A test that does not fit a case is not run for it: `parametrize` has only cases that fit."""
     left = [f"{file}:{line} leaves {name}" for file in FILES for line, name in returns_without_a_check(tree_of(file))]
     assert left == []
+
+
+def test_the_table_of_laws_names_tests_that_exist():
+    """tests/README.md says where each law is tested."""
+    words = re.findall(r"`([\w/:.]+)`", (HERE / "README.md").read_text(encoding="utf-8"))
+    files = {word.partition("::")[0] for word in words if ".py" in word}
+    named = {name for word in words if (name := word.rpartition("::")[2]).startswith("test_") and "." not in name}
+    text = "".join(path.read_text(encoding="utf-8") for path in HERE.rglob("test_*.py"))
+    assert {file for file in files if not list(HERE.rglob(file)) and not (HERE.parent / file).exists()} == set()
+    assert {name for name in named if f"def {name}(" not in text} == set()
+    assert named
