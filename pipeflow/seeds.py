@@ -96,6 +96,9 @@ def standard_normal(keys: Any, count: int, start: int = 0) -> np.ndarray:
     return radius * np.cos(2.0 * np.pi * pair[..., 1::2])
 
 
+_COUNTERS = [int(counter) for counter in _counters(64)]  # of the numbers that are drawn most often
+
+
 class Key:
     """The random numbers of one sample at one operator; the same call always returns the same number."""
 
@@ -110,7 +113,8 @@ class Key:
 
     def bits(self, index: int) -> int:
         """64 random bits number ``index``."""
-        return mix(self.value ^ mix((index + 1) * GOLDEN & _MASK))
+        counter = _COUNTERS[index] if 0 <= index < len(_COUNTERS) else mix((index + 1) * GOLDEN & _MASK)
+        return mix(self.value ^ counter)
 
     def unit(self, index: int) -> float:
         """A float in [0, 1), number ``index``."""

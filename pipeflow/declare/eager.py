@@ -106,15 +106,18 @@ def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
                     return None
                 others += value.dtype, value.shape, value.tobytes()
                 values[index] = ...
-            elif isinstance(value, (enum.Enum, np.dtype)):
+            elif isinstance(value, (enum.Enum, np.dtype, type)):
                 others.append(value)
+                values[index] = ...
+            elif isinstance(value, np.number):
+                others += kind, value.tobytes()
                 values[index] = ...
             elif kind not in SCALARS:
                 return None
     return count, tuple(keywords), marshal.dumps(values, 2), *others
 
 
-SCALARS = {bool, int, float, str}
+SCALARS = {bool, int, float, str, type(None)}
 SMALL = 64  # the most elements of an array among the arguments, such as a matrix
 MISSING, SEEN = object(), object()
 

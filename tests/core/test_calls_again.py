@@ -41,6 +41,10 @@ CALLS = [
     lambda image: fn.lookup_table(image, keys=list(range(256)), values=[0.5 * i for i in range(256)]),
     lambda image: fn.rotate(image, angle=10.0, interp_type=types.INTERP_NN),
     lambda image: fn.distortions.elastic(image, alpha=2.0, sigma=1.0, key=7),
+    lambda image: fn.cast(image, dtype=np.float32),
+    lambda image: fn.cast(image, dtype=float),
+    lambda image: fn.brightness(image, brightness=np.float32(1.3), dtype=None),
+    lambda image: fn.rotate(image, angle=np.int64(20), size=None),
 ]
 
 
@@ -64,6 +68,20 @@ def test_a_call_is_known_by_types_and_values():
             fn.resize(IMAGE, size=(4, True))
         padded = [fn.pad(np.ones(2, np.float32), shape=[3], fill_value=x)[2] for x in (0.0, -0.0)]
         assert np.signbit(padded).tolist() == [False, True]
+
+
+def test_types_and_numbers_of_numpy_are_arguments_like_others():
+    """A call with them is kept, and -0.0 is another value than 0.0 in their types too."""
+    for _ in range(3):
+        assert [fn.cast(IMAGE, dtype=kind).dtype for kind in (np.float32, np.float64, np.int16)] == ["f4", "f8", "i2"]
+        padded = [fn.pad(np.ones(2, np.float32), shape=[3], fill_value=np.float32(x))[2] for x in (0.0, -0.0)]
+        assert np.signbit(padded).tolist() == [False, True]
+        for number in (np.float32(1.5), np.float64(1.5), np.float16(1.5)):
+            fn.brightness(IMAGE, brightness=number, dtype=None)
+    assert len(registry["cast"].plain_calls) == 3
+    assert all(isinstance(call, EAGER.PlainCall) for call in registry["cast"].plain_calls.values())
+    assert all(isinstance(call, EAGER.PlainCall) for call in registry["brightness"].plain_calls.values())
+    assert len(registry["brightness"].plain_calls) == 3
 
 
 def test_a_matrix_that_is_written_over_is_another_argument():

@@ -12,6 +12,7 @@ from pipeflow.declare import Number, registry
 from pipeflow.errors import BadData
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners import chain, program
+from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import audio_headers, audio_wav, kernel_calls
 
 RNG = np.random.default_rng(3)
@@ -279,10 +280,16 @@ def test_steps_have_their_times():
     with pipe.measure():
         for _ in range(4):
             pipe.run()
-    found = pipe.executor_statistics()
-    names = ["decoders.audio", "preemphasis_filter", "spectrogram", "mel_filter_bank", "to_decibels", "normalize"]
-    seconds = [next(value["seconds"] for key, value in found.items() if key.startswith(name)) for name in names]
-    assert all(value > 0 for value in seconds)
+        clocks = {
+            item.step.op: item.clock
+            for runner in pipe._executor.stages
+            for item in runner.steps
+            if isinstance(runner, SampleStage)
+        }
+    names = {"decoders.audio", "preemphasis_filter", "spectrogram", "mel_filter_bank", "to_decibels", "normalize"}
+    assert clocks.keys() == names
+    # The report joins the steps if other work took most of the time of their stage, as on a busy machine.
+    assert all(clock.seconds > 0 and clock.calls > 0 for clock in clocks.values())
 
 
 def test_the_time_of_a_chain_is_divided_like_that_of_its_calls():
