@@ -42,6 +42,7 @@ from pipeflow.operators.windows import (
     crop_extents,
     cut,
     cuts_of,
+    fill_values_of,
     half_up,
     parts_of_data,
     require_filling,
@@ -451,15 +452,15 @@ def pad(
 def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
     """Puts the data at the beginning of the output, and the value in the rest."""
     target = out.shape
-    value = kernels.casting.as_fill(fill, data.dtype)[0]
-    byte = byte_around(np.array([value]), target, data.shape) if data.size else None
+    values = fill_values_of((fill,), data.dtype)
+    byte = byte_around(values, target, data.shape) if data.size else None
     if byte is not None:
         return kernels.moving.framed(data, (0, 0), data.shape, (0, 0), byte, out)
     inside = tuple([np.s_[:extent] for extent in data.shape])
     out[inside] = data
     for axis, extent in enumerate(data.shape):  # each part is written once: no element is written twice
         if extent < target[axis]:
-            out[(*inside[:axis], np.s_[extent:])] = value
+            out[(*inside[:axis], np.s_[extent:])] = values[0]
     return out
 
 

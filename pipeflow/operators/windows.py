@@ -328,13 +328,19 @@ def place_cut(
 
 
 @lru_cache(maxsize=64)
-def _fill(values: tuple[float, ...], dtype: np.dtype) -> np.ndarray:
+def _kept_fill(values: tuple[float, ...], dtype: np.dtype) -> np.ndarray:
     return kernels.casting.as_fill(values, dtype)
+
+
+def fill_values_of(values: Sequence[float], dtype: np.dtype) -> np.ndarray:
+    """Fill values in the data's type. They are kept, except -0.0, which is equal to 0.0."""
+    signed = any(value == 0 and math.copysign(1, value) < 0 for value in values)
+    return kernels.casting.as_fill(values, dtype) if signed else _kept_fill(tuple(values), dtype)
 
 
 def fill_table(values: Sequence[float], dtype: np.dtype, shape: Sequence[int], channel: int) -> np.ndarray:
     """The fill values in the data's type: one, or one for each channel."""
-    table = _fill(tuple(values), dtype)
+    table = fill_values_of(values, dtype)
     if table.size > 1 and (channel < 0 or table.size != shape[channel]):
         count = shape[channel] if channel >= 0 else "no"
         raise ValueError(f"fill_values has {table.size} values, the data has {count} channels")

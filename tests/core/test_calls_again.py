@@ -68,6 +68,9 @@ def test_a_call_is_known_by_types_and_values():
             fn.resize(IMAGE, size=(4, True))
         padded = [fn.pad(np.ones(2, np.float32), shape=[3], fill_value=x)[2] for x in (0.0, -0.0)]
         assert np.signbit(padded).tolist() == [False, True]
+        window = {"start": [1], "shape": [3], "axes": [0], "out_of_bounds_policy": "pad"}
+        cut = [fn.slice(np.ones(2, np.float32), **window, fill_values=x)[2] for x in (0.0, -0.0)]
+        assert np.signbit(cut).tolist() == [False, True]
 
 
 def test_types_and_numbers_of_numpy_are_arguments_like_others():
