@@ -99,7 +99,7 @@ def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
         for index, value in enumerate(values):
             kind = type(value)
             if kind is list or kind is tuple:
-                if not SCALARS.issuperset(map(type, value)):
+                if not (SCALARS.issuperset(map(type, value)) or _only_scalars(value)):
                     return None
             elif kind is np.ndarray:
                 if value.size > SMALL or value.dtype not in types.NUMBERS:
@@ -115,6 +115,10 @@ def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
             elif kind not in SCALARS:
                 return None
     return count, tuple(keywords), marshal.dumps(values, 2), *others
+
+
+def _only_scalars(values: Sequence[Any]) -> bool:
+    return all(type(x) in SCALARS or (type(x) in (list, tuple) and _only_scalars(x)) for x in values)
 
 
 SCALARS = {bool, int, float, str, type(None)}

@@ -43,6 +43,7 @@ CALLS = [
     lambda image: fn.distortions.elastic(image, alpha=2.0, sigma=1.0, key=7),
     lambda image: fn.cast(image, dtype=np.float32),
     lambda image: fn.cast(image, dtype=float),
+    lambda image: fn.warp_affine(image, matrix=[[1.0, 0.5, 0], (0, -0.0, 2)]),
     lambda image: fn.brightness(image, brightness=np.float32(1.3), dtype=None),
     lambda image: fn.rotate(image, angle=np.int64(20), size=None),
 ]
