@@ -138,7 +138,8 @@ def test_kept_batches_stay_as_they_are():
     del kept
     for _ in range(20):
         pipe.run()
-    assert len(executor_of(pipe).shared_memory()) <= len(blocks) + 1
+    # Batches may be in flight now that were not when the blocks were counted. If no block were used again, there were 20 more.
+    assert len(executor_of(pipe).shared_memory()) <= len(blocks) + 8
 
 
 def test_small_results_do_not_hold_the_images():
