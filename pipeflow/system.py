@@ -141,8 +141,12 @@ def usable_processors() -> int:
     return len(processors()) if share is None else max(1, min(len(processors()), math.ceil(share - 0.01)))
 
 
+@cache
 def _share_of_container() -> float | None:
-    """The processors that control groups allow this process, the least of all groups it is in; None without a limit."""
+    """The processors that control groups allow this process, the least of all groups it is in; None without a limit.
+
+    The files are read once in a process: each of them takes as long as a tenth of a small pipeline's build().
+    """
     shares = []
     for line in lines_of("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)

@@ -210,10 +210,16 @@ class Measures:
         for clock in self.stages:
             clock.tasks = deque(maxlen=KEPT_TASKS)
         self.probe: GilProbe | None = None
-        self.begin([])
+        self._others: float | None = None
+        self._reset()
 
     def begin(self, threads: Sequence[threading.Thread]) -> None:
-        """Starts again from zero."""
+        """Starts again from zero, with the first batch or later."""
+        self._reset()
+        self._others = seconds_of_others()
+        self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
+
+    def _reset(self) -> None:
         for clock in self.stages:
             clock.reset()
         self.began = self.last = timing.wall()
@@ -226,9 +232,8 @@ class Measures:
         self._batches = self._samples = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
-        self._others = seconds_of_others()
         self._process = timing.process()
-        self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
+        self._queued: dict[int | None, float] = {}
 
     @property
     def batches(self) -> int:
