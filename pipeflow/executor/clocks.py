@@ -211,6 +211,7 @@ class Measures:
             clock.tasks = deque(maxlen=KEPT_TASKS)
         self.probe: GilProbe | None = None
         self._others: float | None = None
+        self._queued: dict[int | None, float] = {}
         self._reset()
 
     def begin(self, threads: Sequence[threading.Thread]) -> None:
@@ -233,7 +234,7 @@ class Measures:
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
         self._process = timing.process()
-        self._queued: dict[int | None, float] = {}
+        self._queued = {}
 
     @property
     def batches(self) -> int:
