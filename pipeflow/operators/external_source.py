@@ -13,7 +13,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import A_NUMBER, DeviceSample, Metadata, TensorListCPU, as_sample, on_gpu
+from pipeflow.tensors import DeviceSample, Metadata, TensorListCPU, as_sample, on_gpu
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -219,8 +219,6 @@ class ExternalSource(Source):
     def _sample(self, value: Any) -> Any:
         if type(value) is np.ndarray:
             array = value
-        elif isinstance(value, A_NUMBER):
-            array = np.asarray(value)
         elif value is None or isinstance(value, dict):
             raise RuntimeError(f"the source {self.name_of_source} returned {value!r} instead of an array")
         elif on_gpu(value):

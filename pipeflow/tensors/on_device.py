@@ -76,9 +76,12 @@ def made_on(stream: Any, data: Any) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+ON_CPU = (np.generic, int, list, tuple, str, bytes, float, complex)  # types whose objects need no other question
+
+
 def on_gpu(value: Any) -> bool:
     """True if the data of an object is on a GPU."""
-    if type(value) is np.ndarray or isinstance(value, (list, tuple, str, bytes)) or value is None:
+    if type(value) is np.ndarray or isinstance(value, ON_CPU) or value is None:
         return False
     if hasattr(value, "__dlpack_device__"):
         return int(value.__dlpack_device__()[0]) in ON_GPU
