@@ -31,6 +31,7 @@ ROUNDS = 7
 REPETITIONS = 10
 WARM_UP = 2.0
 BATCH = 256
+NEW_PIPELINES = 20
 SETTINGS: dict[str, str] = {}
 DATA = np.random.default_rng(0).random((BATCH, 4), dtype=np.float32)
 
@@ -103,10 +104,10 @@ def _operator(inputs: list[Any], operator: Any) -> tuple[int, int, Any]:
     return 30, len(inputs), lambda fn: operator(fn, fn.external_source(source=source, batch=True))
 
 
-# case: (batches in one repetition, samples in a batch, the pipeline)
+# case: (batches in one repetition, samples in a batch, the pipeline); 0 batches: the first one of new pipelines
 CASES: dict[str, tuple[int, int, Any]] = {
     "one array a batch": (100, BATCH, lambda fn: fn.external_source(source=_dense, batch=True)),
-    "a list of arrays a batch": (100, BATCH, _arrays),
+    "a list of arrays a batch": (100, BATCH, lambda fn: _arrays(fn)),
     "a callable a sample": (100, BATCH, lambda fn: fn.external_source(source=_sample, batch=False)),
     "python_function": (100, BATCH, lambda fn: _arrays(fn, batch_processing=False)),
     "python_function, whole batches": (100, BATCH, lambda fn: _arrays(fn, batch_processing=True)),
@@ -121,6 +122,8 @@ CASES: dict[str, tuple[int, int, Any]] = {
     "wav files to decibels": (20, 32, _decibels),
     "pictures": (3, 32, lambda fn: fn.decoders.image(_files(fn, "jpg"))),
     "pictures for training": (3, 32, _training),
+    "the first batch": (0, BATCH, lambda fn: _arrays(fn)),
+    "the first batch of python_function": (0, BATCH, lambda fn: _arrays(fn, batch_processing=False)),
     "one_hot": _operator(LABELS, lambda fn, labels: fn.one_hot(labels, num_classes=10)),
     "arithmetic on pictures": _operator(PICTURES, lambda _, x: x * 2 + 1),
     "cast": _operator(PICTURES, lambda fn, x: fn.cast(x, dtype=np.float32)),
@@ -151,9 +154,10 @@ def prepare(case: str) -> Any:
         raise SystemExit(f"{pipeflow.__file__} is not of the version in {os.environ['PYTHONPATH']}")
     batches, batch_size, definition = CASES[case]
     conditionals = case == "a branch"
-    pipe = pipeflow.pipeline_def(
+    defined = pipeflow.pipeline_def(
         batch_size=batch_size, num_threads=1, device_id=None, seed=1, enable_conditionals=conditionals
-    )(definition)(fn)
+    )(definition)
+    pipe = defined(fn)
     pipe.build()
     begun = perf_counter()
     while perf_counter() - begun < WARM_UP:
@@ -165,7 +169,16 @@ def prepare(case: str) -> Any:
             pipe.run()
         return {"cpu": (process_time() - begin) / batches}
 
-    return repetition
+    def new_pipelines() -> Measures:
+        pipelines = [defined(fn) for _ in range(NEW_PIPELINES)]
+        begin = process_time()
+        while pipelines:
+            new = pipelines.pop()
+            new.build()
+            new.run()
+        return {"cpu": (process_time() - begin) / NEW_PIPELINES}
+
+    return repetition if batches else new_pipelines
 
 
 SIDES = [

@@ -6,21 +6,20 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Spec, Traits
+from pipeflow.declare import Spec
 from pipeflow.plan import External, Step
 from pipeflow.record.graph import Edge, Graph, GraphNode
 from pipeflow.saving.values import plain
 
 
 class ComputedNodes:
-    """The nodes that are computed, in recording order, with their traits, their slots and the slots that they read."""
+    """The nodes that are computed, in recording order, with their slots and the slots that they read."""
 
     def __init__(self, graph: Graph) -> None:
         alive = alive_nodes(graph)
         self.same = equal_nodes(graph, alive)
         self.nodes = [node for node in graph.nodes if node.id in alive and self.same[node.id] == node.id]
         self.by_id = {node.id: node for node in self.nodes}
-        self.traits: dict[int, Traits] = {node.id: node.op.traits_of(node.constants) for node in self.nodes}
         self.specs: list[Spec] = []
         self.on_device: list[bool] = []  # for every slot
         self.indices: dict[int, int] = {}  # node of a reader -> the slot of the indices of its samples
@@ -63,7 +62,7 @@ class ComputedNodes:
         key = None
         if node.op.random:  # sources too: they shuffle with it
             key = seeds.node_key(seed if node.seed is None else node.seed, node.random_name)
-        calls_user = self.traits[node.id].user_code or (node.device == "gpu" and node.op.role == "function")
+        calls_user = node.traits.user_code or (node.device == "gpu" and node.op.role == "function")
         return step_of(node, self.slot, constants, key, kept("on_error", node.on_error), calls_user)
 
 
@@ -103,7 +102,7 @@ def edges_of(node: GraphNode) -> list[Edge]:
 def alive_nodes(graph: Graph) -> set[int]:
     """The nodes that outputs, preserved nodes and impure operators need."""
     todo = [edge.node for edge in graph.outputs]
-    todo += [node.id for node in graph.nodes if node.preserve or not node.op.traits_of(node.constants).pure]
+    todo += [node.id for node in graph.nodes if node.preserve or not node.traits.pure]
     alive: set[int] = set()
     while todo:
         number = todo.pop()
@@ -139,7 +138,7 @@ def equal_nodes(graph: Graph, alive: set[int]) -> dict[int, int]:
 
 
 def _mergeable(node: GraphNode) -> bool:
-    if node.op.factory is not None or not node.op.traits_of(node.constants).pure:
+    if node.op.factory is not None or not node.traits.pure:
         return False
     return not node.op.random or node.seed is not None
 

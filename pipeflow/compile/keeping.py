@@ -28,7 +28,7 @@ def _refused(graph: Graph, node: GraphNode) -> str:
             todo += [edge.node for edge in edges_of(found)]
     readers = [found for found in above.values() if found.op.fetches]
     for found in above.values():
-        traits = found.op.traits_of(found.constants)
+        traits = found.traits
         if found.op.fetches or found.op.role == "constant":
             continue
         if found.op.factory is not None:

@@ -28,7 +28,7 @@ def columns_of(computed: ComputedNodes) -> set[int]:
             and node.op.elementwise
             and not node.guard
             and node.device == "cpu"
-            and computed.traits[node.id].granularity == "sample"
+            and node.traits.granularity == "sample"
             and all(spec.static and int(np.prod(spec.shape, dtype=np.int64)) <= COLUMN_ELEMENTS for spec in node.specs)
             and all(need in columns or computed.by_id[need].op.role == "constant" for need in computed.needs(node))
         ):
@@ -41,7 +41,7 @@ def levels_of(computed: ComputedNodes, columns: Collection[int]) -> dict[int, in
     levels: dict[int, int] = {}
     last_function = 0
     for node in computed.nodes:
-        traits = computed.traits[node.id]
+        traits = node.traits
         needs = [levels[need] for need in computed.needs(node)]
         if node.op.factory is not None:
             level = 1 if node.op.fetches else 0
@@ -131,7 +131,7 @@ def _whole_stages(computed: ComputedNodes, members: Sequence[GraphNode], steps: 
             later.add(node.id)
     for node in sorted(members, key=lambda node: node.id in later):
         step = steps[node.id]
-        kind = _kind_of(computed, node, step)
+        kind = _kind_of(node, step)
         needs = [made[need] for need in computed.needs(node) if need in made]
         if kind == "device" and segment >= 0 and all(number <= segment for number in needs):
             stages[segment] = replace(stages[segment], steps=(*stages[segment].steps, step))
@@ -139,18 +139,18 @@ def _whole_stages(computed: ComputedNodes, members: Sequence[GraphNode], steps: 
             continue
         made[node.id] = len(stages)
         segment = len(stages) if kind == "device" else segment
-        ordered = computed.traits[node.id].ordered or kind in ("device", "function")
+        ordered = node.traits.ordered or kind in ("device", "function")
         stages.append(Stage(kind, (step,), ordered=ordered))
     return stages
 
 
-def _kind_of(computed: ComputedNodes, node: GraphNode, step: Step) -> Any:
+def _kind_of(node: GraphNode, step: Step) -> Any:
     """The kind of the stage of a whole-batch step."""
     if node.op.role == "transfer" and node.device == "cpu":
         return "arrival"
     if node.device != "cpu":
         return "function" if step.user_code or node.device == "mixed" else "device"
-    return "processes" if computed.traits[node.id].processes else "batch"
+    return "processes" if node.traits.processes else "batch"
 
 
 def origins_of(stages: Sequence[Stage], slots: int) -> tuple[int, ...]:

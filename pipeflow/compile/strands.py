@@ -17,7 +17,7 @@ END = -1  # used in place of a strand for merges at the end of a layer, which re
 
 def layers_of(computed: ComputedNodes, members: Sequence[GraphNode]) -> list[Layer]:
     """The layers of one level in running order, each with its strands."""
-    if sum(computed.traits[node.id].meets for node in members) < 2:
+    if sum(node.traits.meets for node in members) < 2:
         return [[list(members)]]
     level = _Level(computed, members)
     return level.layers() if any(level.apart.values()) else [[list(members)]]
@@ -30,7 +30,7 @@ class _Level:
         self.members = members
         here = {node.id for node in members}
         self.needs = {node.id: [need for need in computed.needs(node) if need in here] for node in members}
-        self.functions = {node.id for node in members if computed.traits[node.id].meets}
+        self.functions = {node.id for node in members if node.traits.meets}
         self.above = self._above()
         self.below: dict[int, set[int]] = {node.id: self.functions & {node.id} for node in members}
         for node in reversed(members):

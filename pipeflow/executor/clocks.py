@@ -210,15 +210,13 @@ class Measures:
         for clock in self.stages:
             clock.tasks = deque(maxlen=KEPT_TASKS)
         self.probe: GilProbe | None = None
-        self._others: float | None = None
-        self._queued: dict[int | None, float] = {}
+        self._threads: Sequence[threading.Thread] = ()
         self._reset()
 
     def begin(self, threads: Sequence[threading.Thread]) -> None:
         """Starts again from zero, with the first batch or later."""
+        self._threads = threads
         self._reset()
-        self._others = seconds_of_others()
-        self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
     def _reset(self) -> None:
         for clock in self.stages:
@@ -234,7 +232,18 @@ class Measures:
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
         self._process = timing.process()
-        self._queued = {}
+        self._others: float | None = None
+        self._queued: dict[int | None, float] = {}
+        self._looked = self.began  # when the system was asked for the two above
+        self._most_rows = 1
+
+    def _look(self) -> None:
+        """Asks the system what it has counted so far. This can take as long as a small batch, because the threads use the
+        interpreter at the same time. So the first batch, for which a program waits, is delivered before.
+        """
+        self._looked = self.last
+        self._others = seconds_of_others()
+        self._queued = {thread.native_id: queued_seconds([thread]) for thread in self._threads}
 
     @property
     def batches(self) -> int:
@@ -255,7 +264,10 @@ class Measures:
         got = self.loop_clock()
         self.last = now = timing.wall()
         self._rows.append((asked, now, used, got, ready, samples, threading.get_ident()))
-        if len(self._rows) == KEPT_LOOPS:
+        if len(self._rows) >= self._most_rows:
+            if self._most_rows == 1:
+                self._look()
+            self._most_rows = KEPT_LOOPS
             self._add_up()
 
     def _add_up(self) -> None:
@@ -312,16 +324,18 @@ class Measures:
             tuple(self._waits.tolist()),
             tuple(stages),
             tuple(self._loops),
-            self._processors_of_others(elapsed, steps),
+            self._processors_of_others(steps),
             timing.process() - self._process,
         )
 
-    def _processors_of_others(self, elapsed: float, steps: Sequence[StepFigures]) -> float:
+    def _processors_of_others(self, steps: Sequence[StepFigures]) -> float:
         """The average number of processors that other programs used."""
         now = seconds_of_others()
+        elapsed = self.last - self._looked
         if now is None or self._others is None or elapsed <= 0:
             return 0.0
-        workers = sum(step.busy for step in steps if step.role == "processes")
+        whole = self.last - self.began
+        workers = sum(step.busy for step in steps if step.role == "processes") * elapsed / whole
         found = (now - self._others - workers) / elapsed
         return found if found >= LEAST_OTHERS else 0.0
 

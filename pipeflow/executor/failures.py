@@ -96,7 +96,7 @@ class Failures:
         self.orders = {step.name: order for order, step in enumerate(plan.steps())}
         self.active = any(rule.action != "raise" for rule in self.rules.values())
         self.movers: dict[tuple[int, ...], BoundStep] = {}  # output slot -> the step that moves samples to other rows
-        for step in plan.steps():
+        for step in plan.steps() if self.active else ():
             self.find_movers(step)
 
     def find_movers(self, step: Step) -> None:

@@ -136,7 +136,7 @@ class DebugRecorder(Recorder):
             value = node.constants["value"]
             self.batch.values[outputs[0]] = np.broadcast_to(value, (self._size(), *value.shape))
             self.batch.layouts[outputs[0]] = node.specs[0].layout or ""
-        elif node.op.traits_of(node.constants).granularity == "batch":
+        elif node.traits.granularity == "batch":
             self._run(Stage("batch", (step,)))
         else:
             self._run(Stage("sample", (step,)))

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
-from pipeflow.declare import OpDef, Spec
+from pipeflow.declare import OpDef, Spec, Traits
 from pipeflow.errors import Origin
 from pipeflow.operators import math as _math  # noqa: F401  (DataNode's operators record calls of it)
 
@@ -45,6 +46,11 @@ class GraphNode:
 
     def __str__(self) -> str:
         return self.name
+
+    @cached_property
+    def traits(self) -> Traits:
+        """How the call is run."""
+        return self.op.traits_of(self.constants)
 
     @classmethod
     def added(

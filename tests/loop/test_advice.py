@@ -12,6 +12,7 @@ from pipeflow import fn, pipeline_def, timing
 from pipeflow.errors import InvalidState, function_name
 from pipeflow.executor import clocks
 from pipeflow.executor.figures import Statistics, StepFigures
+from pipeflow.plan import Plan
 from pipeflow.reporting.advice import advise
 
 pytestmark = pytest.mark.usefixtures("lossless")
@@ -633,6 +634,40 @@ def test_the_time_in_the_queue_is_the_second_number_of_linux(monkeypatch):
     monkeypatch.setattr(clocks.system, "lines_of", lines.get)
     threads = [types.SimpleNamespace(native_id=number) for number in (7, 8)]
     assert clocks.queued_seconds(threads) == 2.5
+
+
+def test_the_first_batch_does_not_wait_for_counts_of_the_system(monkeypatch):
+    """Other programs and the queue of the processors are asked about when the second batch has been delivered."""
+    asked = []
+    monkeypatch.setattr(clocks, "seconds_of_others", lambda: asked.append("others"))
+    monkeypatch.setattr(clocks, "queued_seconds", lambda threads: asked.append("queue") or 0.0)
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def definition():
+        return fn.external_source(zeros, batch=False)
+
+    pipe = definition()
+    pipe.run()
+    assert asked == []
+    pipe.run()
+    assert asked == ["others", "queue"]
+    pipe.run()
+    assert asked == ["others", "queue"]
+
+
+@pytest.mark.parametrize(("of_workers", "expected"), [(0.0, 0.5), (12.0, 0.1), (14.0, 0.0)])
+def test_others_are_what_is_left_of_the_busy_processors(monkeypatch, of_workers, expected):
+    """From second 10 to 30 all others took 10 s, and worker processes of the pipeline two thirds of what they took in 30 s."""
+    now, busy = [0.0], [3.0]
+    monkeypatch.setattr(timing, "wall", lambda: now[0])
+    monkeypatch.setattr(clocks, "seconds_of_others", lambda: busy[0])
+    measures = clocks.Measures(Plan((), (), (), ()))
+    measures.begin([])
+    for now[0], busy[0] in ((10.0, 5.0), (30.0, 9.0)):
+        measures.delivered(now[0], 0, 1)
+    busy[0] = 15.0
+    steps = [StepFigures("work", "processes", 0.0, of_workers, None)]
+    assert measures._processors_of_others(steps) == pytest.approx(expected)
 
 
 def test_batches_that_were_all_made_before(simulation):

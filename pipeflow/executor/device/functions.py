@@ -42,7 +42,7 @@ class FunctionStage(DeviceStage, BoundStep):
         there = step.device == "gpu"
         self.constant_inputs = {slot for slot in step.inputs if there and plan.slots[slot].storage == "constant"}
         self.there: dict[int, DeviceArray] = {}  # constants, copied to the device by the first batch
-        self.by_rows = step.device == "gpu" and self.op.traits_of(self.constants).rows
+        self.by_rows = step.device == "gpu" and self.by_rows
         if surroundings.course.checkpointing and step.user_code:
             self.keeper = Keeper.of(step.name, self.constants)
         with self.runtime.active():

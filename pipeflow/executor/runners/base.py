@@ -34,7 +34,7 @@ class BoundStep:
         self.constants = {name: plan.constant(value) for name, value in step.constants}
         self.count = len(step.outputs)
         traits = self.op.traits_of(self.constants)
-        self.converts, self.meets = traits.converts, traits.meets
+        self.converts, self.meets, self.by_rows = traits.converts, traits.meets, traits.rows
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
         self.sent = tuple(plan.slots[slot].memory == "pinned" for slot in step.outputs)

@@ -28,7 +28,6 @@ class WholeStep(BoundStep, StageRunner):
         self.pool = surroundings.pool
         self.contained = False
         self.remade = False  # True if rows may run again while another batch is in this stage
-        self.by_rows = self.op.traits_of(self.constants).rows
         self._lock = threading.RLock()  # a row made again must not run with another batch in a serial function
         # an object of the user; its state is restored before a batch is made again
         self._rewound: Keeper | None = None
