@@ -4,7 +4,6 @@ A name is written as after a port: ``fn.readers.video``, ``plugin_manager``. An 
 begin with it. An entry is not used if pipeflow has its name.
 """
 
-import importlib.abc
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -166,7 +165,7 @@ def speaking(place: str, names: Callable[[], Iterable[str]]) -> Callable[[str], 
 _IMPORT_FROM = opmap["IMPORT_FROM"]
 
 
-class AbsentModules(importlib.abc.MetaPathFinder):
+class AbsentModules:
     """Explains why a module that DALI has is absent from pipeflow; it never finds a module."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
@@ -190,7 +189,7 @@ def namespace(root: ModuleType, name: str) -> ModuleType:
     """The module in ``root`` for the folders of a dotted name. It is made if it does not exist, and can be imported."""
     place = root
     for folder in name.split(".")[:-1]:
-        if not hasattr(place, folder):
+        if folder not in vars(place):
             module = ModuleType(
                 f"{place.__name__}.{folder}", f"Operators {root.__name__.removeprefix('pipeflow.')}.{folder}.*"
             )

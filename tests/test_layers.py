@@ -84,11 +84,13 @@ THIRD_PARTY = {
     "tqdm": (),
 }
 
-# The doors through which a module is loaded late: the GPU, worker processes, CPU kernels, frameworks and optional
-# libraries by name, functions that were saved by import path, and files of the user.
+# The doors through which a module is loaded late: the GPU, the executor, worker processes, debug runs, reports, CPU kernels,
+# frameworks and optional libraries by name, functions that were saved by import path, and files of the user.
 LATE_IMPORTS = (
     "pipeflow/backends/__init__.py",
+    "pipeflow/executor/__init__.py",
     "pipeflow/executor/workers/__init__.py",
+    "pipeflow/handle/__init__.py",
     "pipeflow/loading/__init__.py",
     "pipeflow/kernels/cpu/__init__.py",
     "pipeflow/kernels/gpu/__init__.py",
@@ -442,3 +444,15 @@ def test_importing_pipeflow_loads_no_heavy_library():
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)
     assert result.stdout.strip() == "[]"
+
+
+def test_importing_pipeflow_does_not_do_what_only_a_built_pipeline_needs():
+    """It leaves the executor, debug runs and advice unloaded, and reads the signature of no operator."""
+    late = ["pipeflow.executor.ring", "pipeflow.handle.debug", "pipeflow.reporting.advice"]
+    program = (
+        f"import sys, pipeflow; from pipeflow.declare import registry; "
+        f"print([x for x in {late} if x in sys.modules], [x for x, op in registry.items() if 'params' in vars(op)])"
+    )
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)
+    assert result.stdout.strip() == "[] []"

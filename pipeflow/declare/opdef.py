@@ -3,7 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +34,10 @@ Part = Literal[
 ]
 
 
+MOST_INPUTS = 256
+Signature = tuple[tuple[Param, ...], int, frozenset[str] | None]  # parameters, number of outputs, and ``OpDef.own``
+
+
 class _LazySignature:
     """``__signature__``, made when it is first read: all of them take a tenth of the time of ``import pipeflow``."""
 
@@ -62,8 +66,19 @@ class OpDef:
 
     name: str
     body: Callable[..., Any]
-    params: tuple[Param, ...]
-    num_outputs: int
+    signature: Callable[[], Signature]  # called once, when one of the attributes below it is read first
+    params: tuple[Param, ...] = field(init=False)
+    num_outputs: int = field(init=False)
+    own: frozenset[str] | None = field(init=False)  # the parameters in the body's signature; None: all
+    inputs: tuple[Param, ...] = field(init=False)
+    arguments: dict[str, Param] = field(init=False)
+    defaults: dict[str, Any] = field(init=False)
+    positional: tuple[str, ...] = field(init=False)
+    drawn: tuple[str, ...] = field(init=False)
+    wants: frozenset[str] = field(init=False)
+    random: bool = field(init=False)
+    min_inputs: int = field(init=False)
+    max_inputs: int = field(init=False)
     layouts: tuple[str, ...] = ()
     sequences: bool = False
     generic: bool = False
@@ -94,13 +109,12 @@ class OpDef:
     instead_hook: Callable[[dict[str, Any]], Any] | None = None
     derivative_hook: Callable[..., Any] | None = None
     entry_hook: Callable[[Any], Any] | None = None  # converts an entry of a list of inputs
-    flows: tuple[int, ...] | None = None  # the inputs that derivatives pass to; None: all, or it has no derivative
+    flows: Sequence[int] | None = None  # the inputs that derivatives pass to; None: no derivative is declared
     order: tuple[str, ...] = ()
     former: Mapping[str, str] = field(default_factory=dict)
     gpu_module: str = ""
     links: tuple[Link, ...] = ()  # of a chain, which fusion puts in place of several operators
     paired: tuple[str, ...] = ()
-    own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     role: Part = "work"
     compiled: bool = False
     begins_in_numpy: bool = False
@@ -128,6 +142,17 @@ class OpDef:
     __signature__ = _LazySignature()
 
     def __post_init__(self) -> None:
+        self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
+        self.__name__ = self.leaf
+        self.__qualname__ = self.name
+        self.__doc__ = inspect.getdoc(self.body)
+        self.__module__ = "pipeflow.fn"
+
+    def __getattr__(self, name: str) -> Any:
+        """Reads the signature for the first of these attributes. For all operators it takes a quarter of ``import pipeflow``."""
+        if name not in _OF_SIGNATURE:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.params, self.num_outputs, self.own = self.signature()
         self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
         self.arguments = {p.name: p for p in self.params if p.role in (Role.ARG, Role.STATIC)}
         self.defaults = {name: param.default for name, param in self.arguments.items() if not param.required}
@@ -136,21 +161,17 @@ class OpDef:
         self.wants = frozenset(p.name for p in self.params if p.role is Role.HIDDEN)
         self.random = bool(self.drawn) or "key" in self.wants or self.takes_seed
         self.min_inputs = sum(p.required for p in self.inputs)
-        self.max_inputs = 256 if any(p.variadic for p in self.inputs) else len(self.inputs)
-        self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
-        self.__name__ = self.leaf
-        self.__qualname__ = self.name
-        self.__doc__ = inspect.getdoc(self.body)
-        self.__module__ = "pipeflow.fn"
+        self.max_inputs = MOST_INPUTS if any(p.variadic for p in self.inputs) else len(self.inputs)
+        return self.__dict__[name]
 
     def entry(self, hook: Callable[[Any], Any]) -> None:
         """Declares the conversion of one entry of a list of inputs, for operators with their own ``order``."""
         self.entry_hook = hook
 
-    def derivative(self, hook: Callable[..., Any] | None, flows: tuple[int, ...] | None = None) -> None:
+    def derivative(self, hook: Callable[..., Any] | None, flows: Sequence[int] = range(MOST_INPUTS)) -> None:
         """Declares the derivative (operators/derivatives.py), and the inputs that derivatives pass to."""
         self.derivative_hook = hook
-        self.flows = tuple(range(self.max_inputs)) if flows is None else flows
+        self.flows = flows
 
     @property
     def leaf(self) -> str:
@@ -451,6 +472,9 @@ class OpDef:
 
     def __repr__(self) -> str:
         return f"<operator {self.title}{self.__signature__}>"
+
+
+_OF_SIGNATURE = frozenset(item.name for item in fields(OpDef) if not item.init)
 
 
 def counted(op: "OpDef", param: Param) -> bool:

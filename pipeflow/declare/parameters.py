@@ -136,7 +136,7 @@ NO_EFFECT = {
 def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tuple[Param, ...], int]:
     """The parameters and the number of outputs of a body (or of a constructor). Its defaults become plain values."""
     hints = typing.get_type_hints(body, include_extras=True)
-    declared = _declared(body)
+    declared = take_declared(body)
     params = []
     for position, item in enumerate(inspect.signature(body).parameters.values()):
         if method and position == 0:
@@ -168,22 +168,20 @@ def with_shared(own: Sequence[Param], shared: Mapping[str, Param]) -> tuple[Para
     return (*first, *(param for param in shared.values() if param.name not in names), *rest)
 
 
-def _declared(body: Any) -> dict[str, _Declared]:
+def take_declared(body: Any) -> dict[str, _Declared]:
     """The parameters that a body declares by ``default(...)`` and ``required(...)``. In the body itself plain defaults
     replace them, so that it can be called. It keeps the declared ones, for a second operator with the same body."""
     known = vars(body).get("declared_parameters")
     if known is None:
-        parameters = inspect.signature(body).parameters.values()
-        known = {item.name: item.default for item in parameters if isinstance(item.default, _Declared)}
+        values = body.__defaults__ or ()
+        names = body.__code__.co_varnames[: body.__code__.co_argcount]
+        by_position = dict(zip(names[len(names) - len(values) :], values))
+        by_name = body.__kwdefaults__ or {}
+        known = {name: x for name, x in {**by_position, **by_name}.items() if isinstance(x, _Declared)}
         body.declared_parameters = known
-        _make_defaults_plain(body)
+        body.__defaults__ = tuple(_plain(by_position).values()) or None
+        body.__kwdefaults__ = _plain(by_name) or None
     return known
-
-
-def _make_defaults_plain(body: Any) -> None:
-    body.__kwdefaults__ = _plain(body.__kwdefaults__ or {}) or None
-    by_position = dict(enumerate(body.__defaults__ or ()))
-    body.__defaults__ = tuple(_plain(by_position).values()) or None
 
 
 def _plain(defaults: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, Literal
 
 from pipeflow import types
@@ -10,8 +11,8 @@ from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
 from pipeflow.declare.eager import again, eager
-from pipeflow.declare.opdef import OpDef, Part
-from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, with_shared
+from pipeflow.declare.opdef import OpDef, Part, Signature
+from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import Spec
 from pipeflow.errors import UnknownArgument, nearest
@@ -144,13 +145,17 @@ def operator(
     """
 
     def declare(body: Callable[..., Any]) -> OpFunction:
-        params, num_outputs = read_signature(body)
-        own = {param.name for param in params if param.role is not Role.INPUT}
+        take_declared(body)
+
+        def signature() -> Signature:
+            params, num_outputs = read_signature(body)
+            own = {param.name for param in params if param.role is not Role.INPUT}
+            return with_shared(params, takes or {}), num_outputs, frozenset(own) if takes or "args" in own else None
+
         op = OpFunction(
             name,
             body,
-            with_shared(params, takes or {}),
-            num_outputs,
+            signature,
             tuple(layouts.split()),
             sequences,
             generic,
@@ -169,7 +174,6 @@ def operator(
             former=former or {},
             gpu_module=body.__module__.rpartition(".")[2] if gpu else "",
             paired=tuple(paired.split()),
-            own=frozenset(own) if takes or "args" in own else None,
             role=role,
             compiled=compiled,
             begins_in_numpy=begins_in_numpy,
@@ -190,11 +194,15 @@ def operator(
 def _like(op: OpDef, rule: str) -> Callable[[Sequence[Spec], Args], Spec]:
     """The ``infer`` function of a rule ``"like data"``: shape, layout and type of that input, or the given dtype."""
     word, _, name = rule.partition(" ")
-    place = [param.name for param in op.inputs].index(name)
     assert word == "like", f"{op.title}: infer={rule!r} is not of the form 'like <input>'"
 
+    @cache
+    def place() -> int:
+        return [param.name for param in op.inputs].index(name)
+
     def infer(specs: Sequence[Spec], args: Args) -> Spec:
-        return Spec(specs[place].shape, getattr(args, "dtype", None) or specs[place].dtype, specs[place].layout)
+        like = specs[place()]
+        return Spec(like.shape, getattr(args, "dtype", None) or like.dtype, like.layout)
 
     return infer
 
@@ -215,13 +223,18 @@ def source(
     """
 
     def declare(cls: type) -> OpFunction:
-        params, _ = read_signature(cls.__init__, method=True)  # type: ignore[misc]
+        constructor = cls.__init__  # type: ignore[misc]
+        take_declared(constructor)
+
+        def signature() -> Signature:
+            params, _ = read_signature(constructor, method=True)
+            return (*params, *(takes or {}).values()), outputs, None
+
         factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
         op = OpFunction(
             name,
             cls,
-            (*params, *(takes or {}).values()),
-            outputs,
+            signature,
             examples=examples,
             no_effect=no_effect or {},
             takes_seed=True,

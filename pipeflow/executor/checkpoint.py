@@ -11,20 +11,21 @@ import hashlib
 import json
 import os
 import platform
-import secrets
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeflow import system
 from pipeflow.errors import BadValue, InvalidState, add_notes, count_of, function_name
-from pipeflow.executor import Executor
 from pipeflow.executor.keeper import keeps_state
 from pipeflow.plan import Plan, Step
 from pipeflow.version import VERSION
+
+if TYPE_CHECKING:
+    from pipeflow.executor import Executor
 
 FORMAT = 3
 LARGEST = 1900  # bytes, before the checksum; if it is larger, operators are counted instead of named
@@ -35,7 +36,7 @@ _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
 # Taking
 
 
-def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, Any]:
+def take(plan: Plan, executor: "Executor", place: Mapping[str, Any]) -> dict[str, Any]:
     """The state after the last delivered batch as plain data, with the properties that a pipeline must have to load it."""
     check_saveable(plan, executor)
     return {
@@ -51,7 +52,7 @@ def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
+def to_json(plan: Plan, executor: "Executor", place: Mapping[str, Any]) -> str:
     """The state that ``take`` returns as text, with a checksum."""
     state = take(plan, executor, place)
     if len(json.dumps(state)) > LARGEST:
@@ -62,7 +63,7 @@ def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
 def write(filename: str, text: str) -> None:
     """Writes a checkpoint completely or not at all: if the job is killed while it writes, the previous one remains."""
     # A random name, created by O_EXCL: a link that another user made in a shared folder is not followed.
-    partial, content = f"{filename}.{secrets.token_hex(8)}.part", text.encode()
+    partial, content = f"{filename}.{os.urandom(8).hex()}.part", text.encode()
     try:
         with open(partial, "xb", buffering=0) as file:  # closing a file with data in its buffer would fail again
             try:
@@ -79,13 +80,13 @@ def write(filename: str, text: str) -> None:
         raise
 
 
-def sources_left_out(executor: Executor) -> list[str]:
+def sources_left_out(executor: "Executor") -> list[str]:
     """The sources whose place is not in a checkpoint, each with the reason."""
     reasons = [(item.step.name, item.source.unsaveable()) for item in executor.sources]
     return [f"{name!r}: {reason}" for name, reason in reasons if reason]
 
 
-def check_saveable(plan: Plan, executor: Executor) -> None:
+def check_saveable(plan: Plan, executor: "Executor") -> None:
     """Raises an error that lists every function whose state cannot be taken."""
     reasons = []
     for kind, step, keeper in _keepers(plan):
@@ -177,7 +178,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
 
 
-def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
+def load(state: Mapping[str, Any], plan: Plan, executor: "Executor") -> None:
     """Sets an executor to a state. If the state is of another pipeline, it raises and changes nothing."""
     check_fits(state, plan, executor)
     before = executor.state()
@@ -188,7 +189,7 @@ def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
         raise
 
 
-def check_fits(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
+def check_fits(state: Mapping[str, Any], plan: Plan, executor: "Executor") -> None:
     """Raises an error that says how a saved pipeline and this one differ."""
     own, saved = _operators(plan), state["operators"]
     if saved.get("digest") != own["digest"]:

@@ -5,26 +5,30 @@ import threading
 import warnings
 import weakref
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeflow import backends as devices
-from pipeflow import system
+from pipeflow import executor as executors
+from pipeflow import handle, system
 from pipeflow.compile import compiler as planning
 from pipeflow.compile import warmup
 from pipeflow.compile.on_cpu import on_cpu, work_for_a_gpu
 from pipeflow.compile.read_back import announced
 from pipeflow.declare import outside_package
 from pipeflow.errors import BadValue, InvalidState, NoGpu, add_notes, count_of, user_origin
-from pipeflow.executor import Executor, Settings
+from pipeflow.executor import Settings
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Held
-from pipeflow.handle.debug import DebugRun
 from pipeflow.handle.definition import DebugDefinition, Definition
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode
 from pipeflow.watching import watch
+
+if TYPE_CHECKING:
+    from pipeflow.executor import Executor
+    from pipeflow.handle.debug import DebugRun
 
 DEVICE_VARIABLE = (
     "PIPEFLOW_DEVICE"  # "cpu": no pipeline uses a GPU; "strict": without device_id, work for a GPU is an error
@@ -76,7 +80,7 @@ class Built(Definition):
         if isinstance(self._define, DebugDefinition):
             if settings.checkpoint is not None:
                 raise InvalidState(f"the checkpoint cannot be loaded: {NOT_COMPILED}")
-            self._debug = DebugRun(self._define.function, settings)
+            self._debug = handle.debug.DebugRun(self._define.function, settings)
             return
         graph = self._without_gpu(self._recorded())
         read = announced(graph)
@@ -98,7 +102,7 @@ class Built(Definition):
         self._check_declared(graph)
         self._one_at_a_time()
         warmup.prepare(self._plan)
-        executor = Executor(self._plan, self._settings, self._runtime())
+        executor = executors.Executor(self._plan, self._settings, self._runtime())
         self._finalizer = weakref.finalize(self, executor.crew.let_go)
         if settings.enable_checkpointing:
             saved_state.check_saveable(self._plan, executor)
@@ -172,7 +176,7 @@ class Built(Definition):
                     f"output_{name} has {len(expected)} entries for {count_of(len(graph.outputs), 'output')}"
                 )
 
-    def _built(self) -> Executor | DebugRun:
+    def _built(self) -> "Executor | DebugRun":
         """The executor or the debug run; builds the pipeline first if necessary."""
         self.build()
         executor = self._executor or self._debug
@@ -184,14 +188,14 @@ class Built(Definition):
         tuner = None if self._executor is None else self._executor.tuner
         return self._settings.depth if tuner is None else tuner.depth
 
-    def _compiled(self) -> Executor:
+    def _compiled(self) -> "Executor":
         """The executor; an error for a debug pipeline, which has none."""
         self.build()
         if self._executor is None:
             raise InvalidState(NOT_COMPILED)
         return self._executor
 
-    def _go_to(self, state: dict[str, Any], executor: Executor) -> None:
+    def _go_to(self, state: dict[str, Any], executor: "Executor") -> None:
         assert self._plan is not None
         saved_state.load(state, self._plan, executor)
         self._begin_at(dict(state.get("loop", {})))
@@ -225,9 +229,9 @@ class Built(Definition):
     def num_outputs(self) -> int:
         """The number of outputs."""
         if isinstance(self._define, DebugDefinition):
-            run = self._built()
-            assert isinstance(run, DebugRun)
-            return run.num_outputs
+            self.build()
+            assert self._debug is not None
+            return self._debug.num_outputs
         return len(self._recorded().outputs)
 
     def output_stream(self) -> "int | None":

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeflow.errors import function_name
 from pipeflow.executor import Settings
-from pipeflow.executor.tuning import Tuner
 from pipeflow.operators.functions.compiling import is_auto, trials_of, where_calls_run, why_not_on_threads
 from pipeflow.plan import Plan
+
+if TYPE_CHECKING:
+    from pipeflow.executor.tuning import Tuner
 
 By = Literal["given", "default", "auto"]
 
@@ -46,7 +48,7 @@ class SettingsReport:
         return "\n".join(map(str, self.choices))
 
 
-def report_settings(settings: Settings, tuner: Tuner | None, plan: Plan) -> SettingsReport:
+def report_settings(settings: Settings, tuner: "Tuner | None", plan: Plan) -> SettingsReport:
     """The report of a pipeline that is built."""
     values = {
         name: getattr(settings, name) for name in ("num_threads", "prefetch_queue_depth", "py_num_workers", "memory")

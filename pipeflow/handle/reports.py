@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeflow import reporting
 from pipeflow.errors import InvalidState, nearest
 from pipeflow.executor import Settings
-from pipeflow.executor.failures import Failure
 from pipeflow.executor.figures import Statistics
-from pipeflow.executor.model import Model, Prediction
 from pipeflow.executor.settings import few
 from pipeflow.handle.built import Built
 from pipeflow.handle.choices import SettingsReport, report_settings
-from pipeflow.reporting.advice import WAYS, Advice, advise, predicted
+
+if TYPE_CHECKING:
+    from pipeflow.executor.failures import Failure
+    from pipeflow.executor.model import Prediction
+    from pipeflow.reporting.advice import Advice
 
 ENOUGH_BATCHES = 3  # the fewest batches for advice
 
@@ -73,13 +76,13 @@ class Reports(Built):
         executor = self._compiled()
         return report_settings(self._settings, executor.tuner, self.plan)
 
-    def advice(self) -> list[Advice]:
+    def advice(self) -> "list[Advice]":
         """The steps that limit the speed of this pipeline, and the changes that would help, with their gain; empty if
         the pipeline is balanced.
 
         It uses measured times: first run the pipeline for a while, best inside ``with pipe.measure():``.
         """
-        return advise(self._enough("advice"))
+        return reporting.advice.advise(self._enough("advice"))
 
     def predict(
         self,
@@ -91,7 +94,7 @@ class Reports(Built):
         parallel: "str | Mapping[str, str] | None" = None,
         jit: bool | Sequence[str] = False,
         cached: str | None = None,
-    ) -> Prediction:
+    ) -> "Prediction":
         """The speed that this pipeline would have with other settings, from the measured times.
 
         A setting that is not given stays as it is. ``parallel`` is for all Python functions, or for some:
@@ -109,8 +112,8 @@ class Reports(Built):
                     f"there is no function {name!r} in this pipeline{nearest(name, functions)}; there are {functions}"
                 )
         for way in parallel.values() if isinstance(parallel, Mapping) else () if parallel is None else (parallel,):
-            if way not in WAYS:
-                raise ValueError(f"parallel must be one of {list(WAYS)}, got {way!r}")
+            if way not in reporting.advice.WAYS:
+                raise ValueError(f"parallel must be one of {list(reporting.advice.WAYS)}, got {way!r}")
         wanted = {
             "num_threads": num_threads,
             "prefetch_queue_depth": prefetch_queue_depth,
@@ -119,7 +122,8 @@ class Reports(Built):
         }
         given = {name: few(name, number) for name, number in wanted.items() if number is not None}
         spared = () if cached is None else self._spared_by(run, cached)
-        return predicted(Model(run), parallel=parallel, jit=jit, spared=spared, kept=cached or "", **given)
+        model = reporting.advice.Model(run)
+        return reporting.advice.predicted(model, parallel=parallel, jit=jit, spared=spared, kept=cached or "", **given)
 
     def _spared_by(self, run: Statistics, name: str) -> list[str]:
         """The steps that do not run if a cache keeps the samples of a node."""
@@ -148,7 +152,7 @@ class Reports(Built):
         """
         return self._compiled().statistics()
 
-    def failures(self) -> list[Failure]:
+    def failures(self) -> "list[Failure]":
         """The last 10000 samples that failed and were skipped, replaced or given a value, in the order of delivery."""
         runs = self._executor or self._debug
         return [] if runs is None else runs.log()

@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeflow import types
 from pipeflow.compile import first_batches
 from pipeflow.errors import InvalidState, UnknownInput, nearest
-from pipeflow.executor import Delivered, Executor, Settings
+from pipeflow.executor import Delivered, Settings
 from pipeflow.executor.batch import Handing
 from pipeflow.handle.built import Built
-from pipeflow.handle.debug import DebugRun
 from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU, made_on
+
+if TYPE_CHECKING:
+    from pipeflow.executor import Executor
+    from pipeflow.handle.debug import DebugRun
 
 
 class Running(Built):
@@ -56,7 +59,7 @@ class Running(Built):
         self.iter_setup()
         return self._take(executor, handing, 1 if inputs else self._depth())
 
-    def _take(self, executor: Executor | DebugRun, handing: Handing, first: int = 0) -> Delivered:
+    def _take(self, executor: "Executor | DebugRun", handing: Handing, first: int = 0) -> Delivered:
         ahead = self._depth() - 1 if self._api is types.PipelineAPIType.BASIC else 0
         delivered = self._checked(executor.take(handing, ahead, first))
         self._note(handing, delivered)
@@ -174,9 +177,10 @@ class Running(Built):
 
     def input_feed_count(self, input_name: str) -> int:
         """The number of batches to feed before the next run(): the prefetch depth at first, then one."""
-        executor = self._built()
-        if isinstance(executor, DebugRun):
+        self.build()
+        if self._debug is not None:
             return 1
+        executor = self._compiled()
         if executor.course.source(self._name_of(input_name)) is None:
             raise UnknownInput(f'Could not find an input operator with name "{input_name}" in this pipeline')
         return 1 if self._last.get() is not None or executor.in_flight else self._depth()

@@ -55,8 +55,7 @@ def chain(operators: tuple[str, ...]) -> OpFunction:
     op = OpFunction(
         "+".join(operators),
         body,
-        tuple(params),
-        1,
+        lambda: (tuple(params), 1, None),
         layouts=links[0].layouts,
         sequences=links[0].sequences,
         devices=("cpu", "gpu") if all("gpu" in link.devices for link in links) else ("cpu",),
