@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
+from pipeflow.kernels.cpu.bit_reading import USABLE, bits_at, zeros_at
 from pipeflow.kernels.cpu.jit import kernel
 from pipeflow.kernels.cpu.simd.bits import leading_zeros, prediction, put, word_at
 
@@ -23,35 +24,15 @@ HISTORY = 32
 NARROW = 24
 # The number of samples that are decoded at a time if the header has no number of samples, or an unlikely one.
 PIECE = 1 << 18
-# The usable bits of a word of 64 bits that begins inside a byte.
-USABLE = 57
 
 
 _predict4, _predict8, _predict12, _predict32 = (prediction(order) for order in (4, 8, 12, 32))
 
 
 @kernel
-def _bits(data, position, count):
-    """``count`` bits, at most 32, as an unsigned number."""
-    return np.int64((word_at(data, position) >> np.uint64(1)) >> np.uint64(63 - count))
-
-
-@kernel
 def _signed(data, position, count):
-    value = _bits(data, position, count)
+    value = bits_at(data, position, count)
     return value - (value >> (count - 1) << count) if count else 0
-
-
-@kernel
-def _zeros(data, position, end):
-    """The number of zero bits at a position, without a limit; -1 if the data end before a one."""
-    count = 0
-    while position + count <= end:
-        word = word_at(data, position + count) >> np.uint64(64 - USABLE)
-        if word:
-            return count + leading_zeros(word) - (64 - USABLE)
-        count += USABLE
-    return -1
 
 
 # Inlined by Numba, because LLVM does not inline a function with so many array arguments, and its call takes as long as
@@ -79,7 +60,7 @@ def _rice(data, position, end, samples, place, last, coefficients, order, shift,
         quotient = leading_zeros(word)
         used = quotient + 1 + parameter
         if used > USABLE:
-            quotient = _zeros(data, position, end)
+            quotient = zeros_at(data, position, end)
             if quotient < 0 or quotient > 1 << 30:
                 return -1
             position += quotient + 1
@@ -112,7 +93,7 @@ def _rice(data, position, end, samples, place, last, coefficients, order, shift,
 @kernel
 def _residual(data, position, end, samples, size, coefficients, order, shift):
     """Decodes the samples of a block after the first ``order`` ones; returns the position after them, or -1."""
-    method, partition_order = _bits(data, position, 2), _bits(data, position + 2, 4)
+    method, partition_order = bits_at(data, position, 2), bits_at(data, position + 2, 4)
     position += 6
     if method > 1 or size & ((1 << partition_order) - 1) or (size >> partition_order) < order:
         return -1
@@ -122,7 +103,7 @@ def _residual(data, position, end, samples, size, coefficients, order, shift):
         if position > end:
             return -1
         last = HISTORY + (partition + 1) * (size >> partition_order)
-        parameter = _bits(data, position, width)
+        parameter = bits_at(data, position, width)
         position += width
         if parameter < (1 << width) - 1:
             position = _rice(data, position, end, samples, place, last, coefficients, order, shift, parameter)
@@ -130,7 +111,7 @@ def _residual(data, position, end, samples, size, coefficients, order, shift):
                 return -1
             place = last
             continue
-        raw = _bits(data, position, 5)
+        raw = bits_at(data, position, 5)
         position += 5
         while place < last:
             if position > end:
@@ -145,13 +126,13 @@ def _residual(data, position, end, samples, size, coefficients, order, shift):
 @kernel
 def _subframe(data, position, end, samples, size, bits, coefficients):
     """Decodes one channel of a frame into samples[HISTORY:]; returns the position after it, or -1."""
-    head = _bits(data, position, 8)
+    head = bits_at(data, position, 8)
     position += 8
     if head & 0x80:
         return -1
     wasted = 0
     if head & 1:
-        wasted = _zeros(data, position, end) + 1
+        wasted = zeros_at(data, position, end) + 1
         if wasted < 1 or wasted >= bits:
             return -1
         position += wasted
@@ -185,7 +166,7 @@ def _subframe(data, position, end, samples, size, bits, coefficients):
                 factor = factor * (order - j) // (j + 1)
                 coefficients[j] = factor if j % 2 == 0 else -factor
         else:
-            precision = _bits(data, position, 4) + 1
+            precision = bits_at(data, position, 4) + 1
             shift = _signed(data, position + 4, 5)
             position += 9
             if precision == 16 or shift < 0 or position + order * precision > end:
@@ -247,7 +228,7 @@ def _checksum(data, begin, end, tables):
 def _frame_header(data, position, end, bits, channels):
     """(position after the header, samples in the frame, channel assignment); the position is -1 if it is wrong."""
     wrong = -1, 0, 0
-    head = _bits(data, position, 32)
+    head = bits_at(data, position, 32)
     # 14 bits of synchronisation, a reserved bit and the blocking strategy.
     if head >> 17 != 0x7FFC:
         return wrong
@@ -259,7 +240,7 @@ def _frame_header(data, position, end, bits, channels):
         return wrong
     position += 32
     # The number of the frame, coded like a character in UTF-8: the leading ones of the first byte count its bytes.
-    first = _bits(data, position, 8)
+    first = bits_at(data, position, 8)
     ones = leading_zeros(np.uint64(~first & 0xFF) << np.uint64(56))
     if ones == 1 or ones > 7:
         return wrong
@@ -271,10 +252,10 @@ def _frame_header(data, position, end, bits, channels):
     elif size_code < 6:
         size = 576 << (size_code - 2)
     elif size_code == 6:
-        size = _bits(data, position, 8) + 1
+        size = bits_at(data, position, 8) + 1
         position += 8
     elif size_code == 7:
-        size = _bits(data, position, 16) + 1
+        size = bits_at(data, position, 16) + 1
         position += 16
     else:
         size = 256 << (size_code - 8)
@@ -311,7 +292,7 @@ def decode_frames(data, position, left, channels, bits, blocks, out, up, tables)
         last_byte = (position + 7) >> 3
         if (last_byte + 2) * 8 > end:
             return -1, done
-        if _checksum(data, first_byte, last_byte, tables) != _bits(data, last_byte * 8, 16):
+        if _checksum(data, first_byte, last_byte, tables) != bits_at(data, last_byte * 8, 16):
             return -1, done
         position = (last_byte + 2) * 8
         _write(blocks, size, assignment, out, done * channels, up)

@@ -4,24 +4,20 @@ A file is a list of units, each a header and data, in blocks of 2880 bytes. A he
 "KEYWORD = value / comment", up to END; numbers are stored with the high byte first, the first axis varies fastest.
 """
 
-import re
 from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import Ints, alias, default, find
 from pipeflow.errors import BadData, count_of
+from pipeflow.operators.readers import fits_tiles
 from pipeflow.operators.readers.files import Listed, open_regular, read_into, size_of
+from pipeflow.operators.readers.fits_header import BLOCK, MOST_AXES, STORED, decimal, extents_of, integer, read_header
 from pipeflow.operators.readers.reader import reader
 from pipeflow.types import as_dtype, shown
 
-_BLOCK, _LINE = 2880, 80
-_STORED = {8: ">u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 # Types without a code in FITS are stored shifted by half of their range.
-_MOVED = {(8, -(2**7)): np.int8, (16, 2**15): np.uint16, (32, 2**31): np.uint32, (64, 2**63): np.uint64}
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([EeDd][+-]?\d+)?")
-_MOST_AXES = 999
-_MOST_LINES = 100_000
+_MOVED = {("u1", -(2**7)): np.int8, ("i2", 2**15): np.uint16, ("i4", 2**31): np.uint32, ("i8", 2**63): np.uint64}
 
 
 @reader(
@@ -33,7 +29,7 @@ class FitsReader:
     """Reads images from the units of FITS files, one output for each of `hdu_indices`, the first unit being 1.
 
     The axes are in the order of NumPy: the last one varies fastest. Unsigned types are recognised by their offset; other scales
-    and offsets are applied, in float32 for 8 and 16 bits and in float64 for more. Compressed images are refused.
+    and offsets are applied, in float32 for 8 and 16 bits and in float64 for more. Compressed images are decompressed.
     """
 
     def __init__(
@@ -68,7 +64,7 @@ class FitsReader:
         with open_regular(path) as file:
             size, offset = size_of(file), 0
             for number in range(1, max(self._units) + 1):
-                header, offset = _header(file, path, offset, size, number)
+                header, offset = read_header(file, path, offset, size, number)
                 length = _length(header, path, number)
                 if offset + length > size:
                     raise BadData(
@@ -76,7 +72,7 @@ class FitsReader:
                     )
                 if number in self._units:
                     found[number] = _image(header, read_into(file, path, offset, length), path, number)
-                offset += -(-length // _BLOCK) * _BLOCK
+                offset += -(-length // BLOCK) * BLOCK
         for number, dtype in zip(self._units, self._types, strict=True):
             if dtype is not None and found[number].dtype != dtype:
                 raise TypeError(
@@ -90,100 +86,58 @@ class FitsReader:
         return self._files[index]
 
 
-def _header(file: Any, path: str, offset: int, size: int, number: int) -> tuple[dict[str, str], int]:
-    """The keywords of a unit with their values as text, and where its data begins."""
-    found: dict[str, str] = {}
-    lines = 0
-    while offset + _BLOCK <= size:
-        block = read_into(file, path, offset, _BLOCK).tobytes().decode("latin-1")
-        offset += _BLOCK
-        for begin in range(0, _BLOCK, _LINE):
-            line = block[begin : begin + _LINE]
-            keyword = line[:8].rstrip()
-            if not lines and keyword != ("SIMPLE" if number == 1 else "XTENSION"):
-                raise BadData(f"{path} is not a FITS file: unit {number} begins with {line[:30]!r}")
-            lines += 1
-            if keyword == "END":
-                return found, offset
-            if line[8:10] == "= ":
-                value = line[10:].strip()
-                text = value[1:].partition("'")[0].strip() if value.startswith("'") else value.partition("/")[0].strip()
-                found.setdefault(keyword, text)
-        if lines > _MOST_LINES:
-            break
-    if not lines:
-        raise BadData(f"{path} has {count_of(number - 1, 'unit')}, unit {number} was to be read; the first one is 1")
-    raise BadData(f"{path}: the header of unit {number} has no end")
-
-
-def _integer(header: dict[str, str], key: str, where: str, least: int, most: int, missing: int | None = None) -> int:
-    text = header.get(key)
-    if text is None and missing is not None:
-        return missing
-    if text is None or len(text) > 20 or not re.fullmatch(r"[+-]?[0-9]+", text) or not least <= int(text) <= most:
-        raise BadData(f"{where}: {key} must be a whole number from {least} to {most}, got {(text or 'nothing')[:40]!r}")
-    return int(text)
-
-
-def _number(header: dict[str, str], key: str, where: str, missing: float) -> float:
-    text = header.get(key)
-    if text is None:
-        return missing
-    if len(text) > 70 or not _NUMBER.fullmatch(text):
-        raise BadData(f"{where}: {key} must be a number, got {text[:40]!r}")
-    return float(text.replace("D", "E").replace("d", "e"))
-
-
-def _extents(header: dict[str, str], where: str) -> list[int]:
-    axes = _integer(header, "NAXIS", where, 0, _MOST_AXES)
-    return [_integer(header, f"NAXIS{axis}", where, 0, 2**62) for axis in range(1, axes + 1)]
-
-
 def _length(header: dict[str, str], path: str, number: int) -> int:
     """Bytes of the data of a unit."""
     where = f"{path}: unit {number}"
-    bits = _integer(header, "BITPIX", where, -64, 64)
-    if bits not in _STORED:
-        raise BadData(f"{where}: BITPIX is {bits}, there are {', '.join(map(str, _STORED))}")
-    extents = _extents(header, where)
+    bits = integer(header, "BITPIX", where, -64, 64)
+    if bits not in STORED:
+        raise BadData(f"{where}: BITPIX is {bits}, there are {', '.join(map(str, STORED))}")
+    extents = extents_of(header, where)
     if not extents:
         return 0
     grouped = extents[0] == 0 and header.get("GROUPS") == "T"
     values = 1
     for extent in extents[1:] if grouped else extents:
         values *= extent
-    more = _integer(header, "PCOUNT", where, 0, 2**62, 0)
-    return abs(bits) // 8 * _integer(header, "GCOUNT", where, 1, 2**62, 1) * (more + values)
+    more = integer(header, "PCOUNT", where, 0, 2**62, 0)
+    return abs(bits) // 8 * integer(header, "GCOUNT", where, 1, 2**62, 1) * (more + values)
 
 
 def _image(header: dict[str, str], data: np.ndarray, path: str, number: int) -> np.ndarray:
     where = f"{path}: unit {number}"
     kind = header.get("XTENSION", "IMAGE")
-    if header.get("ZIMAGE") == "T":
-        raise BadData(f"{where} is a compressed image, which is not read; convert it with funpack")
+    if kind == "BINTABLE" and header.get("ZIMAGE") == "T":
+        values = fits_tiles.decompressed(header, data, where)
+        return _scaled(header, values, where, "ZBLANK" if "ZBLANK" in header else "BLANK")
     if kind != "IMAGE" or header.get("GROUPS") == "T":
         raise BadData(f"{where} is not an image but {'groups' if kind == 'IMAGE' else kind}")
-    extents = _extents(header, where)
+    extents = extents_of(header, where)
     if not extents:
         raise BadData(f"{where} has no data (NAXIS is 0); images are often in unit 2, the first extension")
-    if len(extents) > 32:
+    if len(extents) > MOST_AXES:
         raise BadData(f"{where}: an image of {len(extents)} axes")
-    bits = _integer(header, "BITPIX", where, -64, 64)
-    stored = np.dtype(_STORED[bits])
+    stored = np.dtype(STORED[integer(header, "BITPIX", where, -64, 64)])
     count = int(np.prod(extents, dtype=object))
-    values = data[: count * stored.itemsize].view(stored).reshape(extents[::-1])
-    scale, zero = _number(header, "BSCALE", where, 1.0), _number(header, "BZERO", where, 0.0)
+    return _scaled(header, data[: count * stored.itemsize].view(stored).reshape(extents[::-1]), where, "BLANK")
+
+
+def _scaled(header: dict[str, str], values: np.ndarray, where: str, blank: str) -> np.ndarray:
+    """The stored values in the type that they stand for. ``blank`` is the keyword of the number for missing values."""
+    stored = values.dtype
+    scale, zero = decimal(header, "BSCALE", where, 1.0), decimal(header, "BZERO", where, 0.0)
     native = stored.newbyteorder("=")
     if scale == 1.0 and zero == 0.0:
-        return values.astype(native)
-    moved = _MOVED.get((bits, int(zero))) if scale == 1.0 and zero == round(zero) else None
+        return values.astype(native, copy=False)
+    moved = (
+        _MOVED.get((stored.kind + str(stored.itemsize), int(zero))) if scale == 1.0 and zero == round(zero) else None
+    )
     if moved is not None:  # the highest bit is inverted
-        unsigned = values.astype(native).view(f"u{native.itemsize}")
+        unsigned = values.astype(native, copy=False).view(f"u{native.itemsize}")
         return (unsigned ^ unsigned.dtype.type(1 << 8 * native.itemsize - 1)).view(moved)
-    floats = np.dtype(np.float32 if bits in (8, 16, -32) else np.float64)
+    floats = np.dtype(np.float32 if stored.itemsize <= 2 or native == np.float32 else np.float64)
     scaled: np.ndarray = values.astype(floats) * floats.type(scale) + floats.type(zero)
-    if bits > 0 and "BLANK" in header:
-        scaled[values == _integer(header, "BLANK", where, -(2**63), 2**63 - 1)] = np.nan
+    if stored.kind in "iu" and blank in header:
+        scaled[values == integer(header, blank, where, -(2**63), 2**63 - 1)] = np.nan
     return scaled
 
 
