@@ -55,7 +55,7 @@ def _plan(graph: Graph, seed: int, on_error: Any) -> Plan:
     replaces = any(isinstance(rule, str) and rule == "replace" for rule in rules)
     final = with_rights(stages, memory, replaces)
     shared = shared_with_workers(final, memory.roots, storage, on_error)
-    sent = only_sent(final, storage, computed.outputs)
+    sent = only_sent(final, storage, computed.outputs) if any(computed.on_device) else set()
     slots = tuple(
         Slot(
             i,

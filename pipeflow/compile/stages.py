@@ -67,8 +67,8 @@ def stages_of(
     by_level: dict[int, list[GraphNode]] = {}
     for node in computed.nodes:
         if node.op.factory is not None:
-            outputs = (computed.indices[node.id],) if node.op.fetches else steps[node.id].outputs
-            sources.append(replace(steps[node.id], outputs=outputs))
+            step = steps[node.id]
+            sources.append(replace(step, outputs=(computed.indices[node.id],)) if node.op.fetches else step)
         if node.op.fetches:
             by_level.setdefault(1, []).append(node)
         elif node.op.factory is None and node.id not in columns and node.op.role != "constant":
@@ -80,7 +80,9 @@ def stages_of(
         else:
             stages += _whole_stages(computed, by_level[level], steps)
     position = 1 if len(stages) > 1 else 0
-    stages[position] = replace(stages[position], columns=tuple(steps[x.id] for x in computed.nodes if x.id in columns))
+    if columns:
+        made = tuple(steps[node.id] for node in computed.nodes if node.id in columns)
+        stages[position] = replace(stages[position], columns=made)
     return stages
 
 
