@@ -90,6 +90,21 @@ def test_scales(tmp_path):
     assert moved.tolist() == [5.5, 6.5]
 
 
+def test_an_offset_of_half_the_range_beside_a_factor(tmp_path):
+    """It is no sign of an unsigned type then; the exponent may be written as a small d."""
+    path = write(tmp_path, unit(np.array([[1, -2]], np.int16), first=True, BSCALE="20.d-1", BZERO=32768))
+    (found,) = FitsReader(files=[path], hdu_indices=[1]).fetch(0)
+    assert found.dtype == np.float32
+    assert found.tolist() == [[32770, 32764]]
+
+
+def test_images_that_could_have_groups(tmp_path):
+    """GROUPS with a first axis that is not 0 says nothing about the size: the next unit is found."""
+    path = write(tmp_path, unit(image("i2"), first=True, GROUPS="T"), unit(image("f4")))
+    (found,) = FitsReader(files=[path]).fetch(0)
+    np.testing.assert_array_equal(found, image("f4"))
+
+
 def test_types_that_are_promised(tmp_path):
     """Another type in the file is an error that names both."""
     path = write(tmp_path, unit(image("i2"), first=True))

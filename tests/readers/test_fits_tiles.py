@@ -326,10 +326,11 @@ def test_quantized_numbers(tmp_path, algorithm, method, code):
     np.testing.assert_allclose(found[2], exact, rtol=1e-6 if code == "f4" else 1e-12)
 
 
-def test_scales_of_whole_numbers(tmp_path):
+@pytest.mark.parametrize("blank", ["ZBLANK", "BLANK"])
+def test_scales_of_whole_numbers(tmp_path, blank):
     """Factor, offset and the number for missing values are applied after decompression."""
     array = np.array([[1, 2, -9]], np.int16)
-    found = read(tmp_path, unit(array, "RICE_1", BSCALE="2.5", BZERO="-1.", ZBLANK=-9))
+    found = read(tmp_path, unit(array, "RICE_1", BSCALE="2.5", BZERO="-1.", **{blank: -9}))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, [[1.5, 4, np.nan]])
 
