@@ -149,7 +149,7 @@ class OpDef:
         self.__module__ = "pipeflow.fn"
 
     def __getattr__(self, name: str) -> Any:
-        """Reads the signature for the first of these attributes. For all operators it takes a quarter of ``import pipeflow``."""
+        """Reads the signature for the first of these attributes. For all operators it takes a sixth of ``import pipeflow``."""
         if name not in _OF_SIGNATURE:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.params, self.num_outputs, self.own = self.signature()

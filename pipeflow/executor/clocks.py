@@ -303,7 +303,9 @@ class Measures:
                 course = _course_of(clock, found, places, self.batches)
                 stages.append(replace(course, chunk_seconds=runner.chunk_seconds))
             steps += found
-        queued = sum(queued_seconds([thread]) - self._queued.get(thread.native_id, 0.0) for thread in threads)
+        queued = 0.0
+        if self.batches:
+            queued = sum(queued_seconds([thread]) - self._queued.get(thread.native_id, 0.0) for thread in threads)
         workers = settings.py_num_workers if any(step.role == "processes" for step in steps) else 0
         ready = min(self._ready) if len(self._ready) == RECENT else None
         return Statistics(

@@ -640,7 +640,7 @@ def test_the_first_batch_does_not_wait_for_counts_of_the_system(monkeypatch):
     """Other programs and the queue of the processors are asked about when the second batch has been delivered."""
     asked = []
     monkeypatch.setattr(clocks, "seconds_of_others", lambda: asked.append("others"))
-    monkeypatch.setattr(clocks, "queued_seconds", lambda threads: asked.append("queue") or 0.0)
+    monkeypatch.setattr(clocks, "queued_seconds", lambda threads: asked.append("queue") or 5.0)
 
     @pipeline_def(batch_size=2, num_threads=1)
     def definition():
@@ -649,10 +649,11 @@ def test_the_first_batch_does_not_wait_for_counts_of_the_system(monkeypatch):
     pipe = definition()
     pipe.run()
     assert asked == []
+    assert pipe.statistics().queued == 0
     pipe.run()
-    assert asked == ["others", "queue"]
+    assert asked == ["others", "others", "queue"]  # the first one is for the statistics
     pipe.run()
-    assert asked == ["others", "queue"]
+    assert asked == ["others", "others", "queue"]
 
 
 @pytest.mark.parametrize(("of_workers", "expected"), [(0.0, 0.5), (12.0, 0.1), (14.0, 0.0)])
