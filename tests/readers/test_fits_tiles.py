@@ -221,6 +221,8 @@ def test_transformed_tiles(tmp_path):
     ):
         array = picture(code, shape)
         np.testing.assert_array_equal(read(tmp_path, unit(array, "HCOMPRESS_1", tile)), array)
+    empty = np.zeros((1500, 1500), np.int32)
+    np.testing.assert_array_equal(read(tmp_path, unit(empty, "HCOMPRESS_1", empty.shape)), empty)
     content = unit(np.full((8, 8), 24, np.int32), "HCOMPRESS_1", (8, 8))
     mark = content.index(b"\xdd\x99")
     scaled = content[: mark + 10] + (3).to_bytes(4, "big") + content[mark + 14 :]

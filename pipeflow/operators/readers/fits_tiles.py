@@ -24,8 +24,9 @@ _BYTES = {"L": 1, "X": 1, "B": 1, "I": 2, "J": 4, "K": 8, "A": 1, "E": 4, "D": 8
 _NUMBERS = {"I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8"}
 _MOST_COLUMNS = 999
 _MOST_PARAMETERS = 99
-# Bytes of values that a byte of a unit can hold: a header of a few bytes must not ask for a terabyte.
-_LARGEST_FACTOR = 20_000
+# A header of a few bytes must not ask for a terabyte. A byte of a unit holds at most so many bytes of values, but an empty tile
+# of HCOMPRESS_1 has 26 bytes for any size: images up to a usual size are always read.
+_LARGEST_FACTOR, _USUAL_BYTES = 20_000, 1 << 26
 _DITHERED = ("SUBTRACTIVE_DITHER_1", "SUBTRACTIVE_DITHER_2")
 _EXACT_ZERO = -2147483646  # in SUBTRACTIVE_DITHER_2 this number is 0.0
 
@@ -37,7 +38,7 @@ def decompressed(header: dict[str, str], data: np.ndarray, where: str) -> np.nda
     if bits not in STORED or not 1 <= len(extents) <= MOST_AXES:
         raise BadData(f"{where}: a compressed image of {len(extents)} axes and ZBITPIX {bits}")
     stored = np.dtype(STORED[bits])
-    if prod(extents) * stored.itemsize > _LARGEST_FACTOR * data.size:
+    if prod(extents) * stored.itemsize > max(_LARGEST_FACTOR * data.size, _USUAL_BYTES):
         raise BadData(f"{where}: {data.size} bytes cannot hold an image with the extents {extents}")
     sizes = [
         integer(header, f"ZTILE{axis}", where, 1, 2**62, extent if axis == 1 and extent else 1)
