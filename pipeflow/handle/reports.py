@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipeflow import executor as executors
 from pipeflow import reporting
 from pipeflow.errors import InvalidState, nearest
 from pipeflow.executor import Settings
@@ -11,11 +12,6 @@ from pipeflow.executor.figures import Statistics
 from pipeflow.executor.settings import few
 from pipeflow.handle.built import Built
 from pipeflow.handle.choices import SettingsReport, report_settings
-
-if TYPE_CHECKING:
-    from pipeflow.executor.failures import Failure
-    from pipeflow.executor.model import Prediction
-    from pipeflow.reporting.advice import Advice
 
 ENOUGH_BATCHES = 3  # the fewest batches for advice
 
@@ -76,7 +72,7 @@ class Reports(Built):
         executor = self._compiled()
         return report_settings(self._settings, executor.tuner, self.plan)
 
-    def advice(self) -> "list[Advice]":
+    def advice(self) -> "list[reporting.advice.Advice]":
         """The steps that limit the speed of this pipeline, and the changes that would help, with their gain; empty if
         the pipeline is balanced.
 
@@ -94,7 +90,7 @@ class Reports(Built):
         parallel: "str | Mapping[str, str] | None" = None,
         jit: bool | Sequence[str] = False,
         cached: str | None = None,
-    ) -> "Prediction":
+    ) -> "reporting.advice.Prediction":
         """The speed that this pipeline would have with other settings, from the measured times.
 
         A setting that is not given stays as it is. ``parallel`` is for all Python functions, or for some:
@@ -152,7 +148,7 @@ class Reports(Built):
         """
         return self._compiled().statistics()
 
-    def failures(self) -> "list[Failure]":
+    def failures(self) -> "list[executors.Failure]":
         """The last 10000 samples that failed and were skipped, replaced or given a value, in the order of delivery."""
         runs = self._executor or self._debug
         return [] if runs is None else runs.log()

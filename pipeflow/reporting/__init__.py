@@ -5,7 +5,10 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeflow.reporting import advice as advice
 
 
 def write(pipe: Any, path: "str | os.PathLike[str]", **how: Any) -> Path:

@@ -1,10 +1,12 @@
 """Pipeline and pipeline_def: definitions, arguments, running, questions, saving."""
 
 import functools
+import inspect
 import json
 import subprocess
 import sys
 import threading
+import typing
 import warnings
 
 import numpy as np
@@ -637,3 +639,14 @@ def test_settings_are_read_from_the_pipeline():
     pipe = simple(num_threads=3, seed=7, prefetch_queue_depth=3)
     names = ("batch_size", "max_batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth")
     assert [getattr(pipe, name) for name in names] == [2, 2, 3, None, 7, 3]
+
+
+def test_the_hints_of_a_pipeline_can_be_read():
+    """Also of methods whose types are loaded late: editors, checkers at run time and generators of pages read them."""
+    for name in (name for name in dir(Pipeline) if not name.startswith("_")):
+        member = inspect.getattr_static(Pipeline, name)
+        for function in (member.fget,) if isinstance(member, property) else (member,):
+            if inspect.isfunction(function):
+                typing.get_type_hints(function)
+    assert typing.get_type_hints(Pipeline.advice)["return"].__args__[0].__name__ == "Advice"
+    assert typing.get_type_hints(Pipeline.failures)["return"].__args__[0].__name__ == "Failure"
