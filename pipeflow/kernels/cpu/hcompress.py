@@ -51,14 +51,21 @@ def _halved(extent, times):
 
 
 @kernel
+def _levels(height, width):
+    """How often both extents are halved until they are 1."""
+    levels = 0
+    while (1 << levels) < max(height, width):
+        levels += 1
+    return levels
+
+
+@kernel
 def _read_quarter(data, position, end, codes, out, top, left, height, width, planes, marks):
     """Reads the bit planes of a quarter of the numbers; returns the position after them, -1 for damaged data.
 
     ``marks`` is memory for the groups of a level, one for each square of two by two.
     """
-    levels = 0
-    while (1 << levels) < max(height, width):
-        levels += 1
+    levels = _levels(height, width)
     for plane in range(planes - 1, -1, -1):
         if position + 4 > end:
             return np.int64(-1)
@@ -137,9 +144,7 @@ def _in_turn(line, first, second):
 def _restore(out, first, second):
     """The pixels: from the last level to the first, each sum and its three differences become four sums."""
     height, width = out.shape
-    levels = 0
-    while (1 << levels) < max(height, width):
-        levels += 1
+    levels = _levels(height, width)
     if levels == 0:
         return
     unit = np.int64(1) << levels

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.readers.fits_header import MOST_AXES, STORED, extents_of, integer
+from pipeflow.operators.readers.fits_header import MOST_AXES, STORED, decimal, extents_of, integer
 
 _BYTES = {"L": 1, "X": 1, "B": 1, "I": 2, "J": 4, "K": 8, "A": 1, "E": 4, "D": 8, "C": 8, "M": 16, "P": 8, "Q": 16}
 _NUMBERS = {"I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8"}
@@ -154,13 +154,9 @@ class _Tiles:
         column = table.numbers(name)
         if column is not None:
             return lambda row: column[row].item()
-        text = self._header.get(name)
-        if text is None:
+        if name not in self._header:
             return None
-        try:
-            value = float(text.upper().replace("D", "E"))
-        except ValueError:
-            raise BadData(f"{self._where}: {name} must be a number, got {text[:40]!r}") from None
+        value = decimal(self._header, name, self._where, 0.0)
         return lambda _: value
 
     def _parameter(self, name: str, missing: int, least: int = 1) -> int:
