@@ -43,4 +43,4 @@ __all__ = [
     "types",
 ]
 
-_install(__name__, backend, fn, ops, plugin, types)
+_install(__name__, backend, plugin, types)

@@ -141,19 +141,22 @@ def _elsewhere(leaf: str, place: str) -> str:
     """`` (did you mean 'fn.random.uniform'?)`` if another namespace has the name, else nothing."""
     root = f"pipeflow.{place.partition('.')[0]}."
     for name, module in sorted(sys.modules.items()):
-        if name.startswith(root) and leaf in vars(module):
+        if name.startswith(root) and leaf in dir(module):
             return f" (did you mean {name.removeprefix('pipeflow.') + '.' + leaf!r}?)"
     return ""
 
 
-def speaking(place: str, names: Callable[[], Iterable[str]]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module: its errors explain why a name is absent."""
+def speaking(place: str, names: Callable[[], Iterable[str]], depth: int = 1) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module: its errors explain why a name is absent.
+
+    ``depth`` is the number of frames between it and the code that reads the name.
+    """
 
     def __getattr__(name: str) -> Any:
         if re.fullmatch("__.*__", name):
             raise AttributeError(name)
         text = message(f"{place}.{name}".removeprefix("."), names())
-        caller = sys._getframe(1)
+        caller = sys._getframe(depth)
         # `from pipeflow import name` would replace the message of an AttributeError with its own message.
         if 0 <= caller.f_lasti < len(caller.f_code.co_code) and caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
             raise ImportError(text, name=name)
@@ -183,18 +186,3 @@ def install(root: str, *modules: ModuleType) -> None:
         vars(module)["__getattr__"] = speaking(place, partial(getattr, module, "__all__", vars(module)))
     if not any(isinstance(finder, AbsentModules) for finder in sys.meta_path):
         sys.meta_path.append(AbsentModules())
-
-
-def namespace(root: ModuleType, name: str) -> ModuleType:
-    """The module in ``root`` for the folders of a dotted name. It is made if it does not exist, and can be imported."""
-    place = root
-    for folder in name.split(".")[:-1]:
-        if folder not in vars(place):
-            module = ModuleType(
-                f"{place.__name__}.{folder}", f"Operators {root.__name__.removeprefix('pipeflow.')}.{folder}.*"
-            )
-            vars(module)["__getattr__"] = speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)
-            sys.modules[module.__name__] = module
-            setattr(place, folder, module)
-        place = getattr(place, folder)
-    return place

@@ -1,11 +1,21 @@
 """Mathematical functions of DataNodes (and, outside a pipeline, of arrays): abs, sqrt, sin, clamp and so on."""
 
-from pipeflow.declare import registry as _registry
-from pipeflow.operators import math as _declarations  # noqa: F401  (declares them)
+from typing import Any as _Any
 
-_NAMES = (
+from pipeflow.declare import registry as _registry
+
+__all__ = [  # noqa: F822  (made when they are first read)
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp", "cos", "cosh", "exp", "fabs",
     "floor", "fpow", "log", "log10", "log2", "max", "min", "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
-)  # fmt: skip
-globals().update({name: _registry[f"math.{name}"] for name in _NAMES})
-__all__ = list(_NAMES)
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = _registry[f"math.{name}"]
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

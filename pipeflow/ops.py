@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Callable as _Callable
+from collections.abc import Iterable as _Iterable
 from collections.abc import Sequence as _Sequence
+from functools import cache as _cache
 from typing import Any
 
-import pipeflow.operators  # noqa: F401  (fills the registry)
-from pipeflow.dali_names import namespace as _namespace
+import pipeflow.operators  # noqa: F401  (tells the registry where the operators are)
 from pipeflow.declare import OpDef
 from pipeflow.declare import check_names as _check_names
 from pipeflow.declare import class_name as _class_name
+from pipeflow.declare import open_namespaces as _open_namespaces
 from pipeflow.declare import registry as _registry
 from pipeflow.operators import former_names
 
@@ -110,14 +112,33 @@ def _former(name: str, op: OpDef) -> type:
     return type(_class_name(name), (Operator,), attributes)
 
 
-def _fill() -> None:
-    for name, present in former_names.FORMER_NAMES.items():
-        setattr(_namespace(sys.modules[__name__], name), _class_name(name), _former(name, _registry[present]))
-    for name, op in _registry.items():
-        place = _namespace(sys.modules[__name__], name)
-        if not op.hidden and not op.nodes_only:
-            attributes = {"op": op, "__doc__": op.__doc__, "__module__": place.__name__}
-            setattr(place, op.ops_name, type(op.ops_name, (Operator,), attributes))
+def _classes(names: _Iterable[str]) -> dict[str, str]:
+    """Operators by the names of their classes: ``readers.file`` by ``readers.File``. Hidden operators have none."""
+    split = [(name, name.rpartition(".")[2]) for name in names]
+    return {f"{name[: -len(leaf)]}{_class_name(leaf)}": name for name, leaf in split if not leaf.startswith("_")}
 
 
-_fill()
+@_cache
+def _known(complete: bool) -> dict[str, str]:
+    """The operators of the index by their classes, or all of the registry."""
+    return _classes(_registry if complete else _registry.known())
+
+
+def _make(dotted: str) -> type | None:
+    """The class of an operator, or that of a former name."""
+    if dotted in _FORMER:
+        return _former(_FORMER[dotted], _registry[former_names.FORMER_NAMES[_FORMER[dotted]]])
+    name = _known(complete=False).get(dotted) or _known(complete=True).get(dotted)
+    op = _registry[name] if name else None
+    if op is None or op.hidden or op.nodes_only:
+        return None
+    module = ".".join([__name__, *dotted.split(".")[:-1]])
+    return type(op.ops_name, (Operator,), {"op": op, "__doc__": op.__doc__, "__module__": module})
+
+
+def _every() -> list[str]:
+    return [*_FORMER, *_classes(name for name, op in _registry.items() if not op.hidden and not op.nodes_only)]
+
+
+_FORMER = _classes(former_names.FORMER_NAMES)
+_open_namespaces(sys.modules[__name__], [*_FORMER, *_registry.known()], _every, _make)

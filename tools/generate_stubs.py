@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipeflow import fn, math
+from pipeflow import fn, math, operators
 from pipeflow.declare import REQUIRED, UNIVERSAL, OpDef, Param, Role, counted, registry, universal
 
 PACKAGE = Path(fn.__file__).parent
@@ -345,9 +345,25 @@ def stub(name: str) -> str:
     return HEADER[name] + "\n" + "\n".join(written(public, name))
 
 
+def index() -> str:
+    """The text of the index of operators: the names that each file of pipeflow/operators/ declares."""
+    files: dict[str, list[str]] = {}
+    package = f"{operators.__name__}."
+    for name in registry:
+        module = registry[name].body.__module__
+        if module.startswith(package):
+            files.setdefault(module.removeprefix(package), []).append(name)
+    lines = [
+        f"{file} {part}" for file in sorted(files) for part in textwrap.wrap(" ".join(files[file]), 115 - len(file))
+    ]
+    says = "The operators that each file declares, so that `import pipeflow` imports none of these files."
+    return "\n".join([f'"""{says}"""', "", MARK.strip(), 'LINES = """', *lines, '"""', ""])
+
+
 def main() -> None:
     for name in HEADER:
         (PACKAGE / f"{name}.pyi").write_text(stub(name))
+    (PACKAGE / "operators" / "index.py").write_text(index())
 
 
 if __name__ == "__main__":

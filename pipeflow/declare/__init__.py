@@ -41,6 +41,7 @@ from pipeflow.declare.kernel_calls import OfThread as OfThread
 from pipeflow.declare.kernel_calls import Real as Real
 from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
+from pipeflow.declare.namespaces import open_namespaces as open_namespaces
 from pipeflow.declare.opdef import Link as Link
 from pipeflow.declare.opdef import OpDef as OpDef
 from pipeflow.declare.opdef import Part as Part

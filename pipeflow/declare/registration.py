@@ -1,9 +1,10 @@
 """``@operator`` and ``@source`` make operators and keep them in the registry; a call goes to the current interpreter."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
 from pipeflow import types
@@ -54,7 +55,67 @@ def _holds_node(value: Any) -> bool:
     return isinstance(value, Node) or (isinstance(value, (list, tuple)) and any(map(_holds_node, value)))
 
 
-registry: dict[str, OpFunction] = {}
+class Registry(MutableMapping[str, OpFunction]):
+    """All operators by name. The file that declares an operator is imported when the operator is first read.
+
+    The index of names and files may lack an operator, such as one of a new file. If a name is missing, and before all
+    operators are listed, every file is imported.
+    """
+
+    def __init__(self) -> None:
+        self._declared: dict[str, OpFunction] = {}
+        self._ready: dict[str, OpFunction] = {}  # those whose files are imported completely, with all hooks
+        self._modules: dict[str, str] = {}
+        self._package = ""
+        self._import_all: Callable[[], None] = lambda: None
+
+    def imports(self, package: str, modules: Mapping[str, str], import_all: Callable[[], None]) -> None:
+        """Sets the package of the operators, the module in it for each name, and a function that imports all modules."""
+        self._package, self._modules, self._import_all = package, dict(modules), import_all
+
+    def known(self) -> list[str]:
+        """The names in the index, and those declared so far; nothing is imported."""
+        return [*self._modules, *(name for name in self._declared if name not in self._modules)]
+
+    def __getitem__(self, name: str) -> OpFunction:
+        found = self._ready.get(name)
+        if found is not None:
+            return found
+        if name in self._modules:
+            import_module(f"{self._package}.{self._modules[name]}")
+        if name not in self._declared:
+            self._import_all()
+        found = self._ready[name] = self._declared[name]
+        return found
+
+    def __setitem__(self, name: str, op: OpFunction) -> None:
+        before = self._declared.get(name)
+        if before is None and name in self._modules and not op.body.__module__.startswith(f"{self._package}."):
+            before = self[name]
+        if before is not None and before.body.__module__ != op.body.__module__:
+            raise ValueError(f"operator {name!r} is declared twice")
+        self._declared[name] = op
+        self._ready.pop(name, None)
+
+    def __delitem__(self, name: str) -> None:
+        del self._declared[name]
+        self._ready.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._modules and name not in self._declared:
+            self._import_all()
+        return name in self._modules or name in self._declared
+
+    def __iter__(self) -> Iterator[str]:
+        self._import_all()
+        return iter(sorted(self._declared))
+
+    def __len__(self) -> int:
+        self._import_all()
+        return len(self._declared)
+
+
+registry = Registry()
 _chain_of: Callable[[tuple[str, ...]], OpFunction]
 
 
@@ -254,8 +315,6 @@ def alias(op: OpFunction, name: str) -> OpFunction:
 
 
 def _register(op: OpFunction) -> OpFunction:
-    if op.name in registry and registry[op.name].body.__module__ != op.body.__module__:
-        raise ValueError(f"operator {op.name!r} is declared twice")
     registry[op.name] = op
     return op
 

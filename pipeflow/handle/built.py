@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeflow import backends as devices
+from pipeflow import compile as compiling
 from pipeflow import executor as executors
 from pipeflow import handle, system
-from pipeflow.compile import compiler as planning
-from pipeflow.compile import warmup
-from pipeflow.compile.on_cpu import on_cpu, work_for_a_gpu
-from pipeflow.compile.read_back import announced
 from pipeflow.declare import outside_package
 from pipeflow.errors import BadValue, InvalidState, NoGpu, add_notes, count_of, user_origin
 from pipeflow.executor import Settings
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Held
 from pipeflow.handle.definition import DebugDefinition, Definition
+from pipeflow.plan import Plan
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode
 from pipeflow.watching import watch
@@ -83,7 +81,7 @@ class Built(Definition):
             self._debug = handle.debug.DebugRun(self._define.function, settings)
             return
         graph = self._without_gpu(self._recorded())
-        read = announced(graph)
+        read = compiling.read_back.announced(graph)
         if read:
             warnings.warn(
                 f"this is on the GPU and needed on the CPU before a launch: {', '.join(read)}. In each batch the pipeline copies "
@@ -96,12 +94,12 @@ class Built(Definition):
         codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
         if not self._seed_given:
             share_order_of_shards(graph)
-        self._plan = planning.compile(graph, settings.seed or 0, settings.fuse, settings.on_error, codec)
+        self._plan = compiling.compiler.compile(graph, settings.seed or 0, settings.fuse, settings.on_error, codec)
         if self._recorder is not None:
             self._recorder.closed = True
         self._check_declared(graph)
         self._one_at_a_time()
-        warmup.prepare(self._plan)
+        compiling.warmup.prepare(self._plan)
         executor = executors.Executor(self._plan, self._settings, self._runtime())
         self._finalizer = weakref.finalize(self, executor.crew.let_go)
         if settings.enable_checkpointing:
@@ -119,7 +117,7 @@ class Built(Definition):
 
     def _without_gpu(self, graph: Graph) -> Graph:
         """The graph, moved to the CPU with a warning if it has work for a GPU and the pipeline has no device_id."""
-        work = work_for_a_gpu(graph)
+        work = compiling.on_cpu.work_for_a_gpu(graph)
         if not work or self._settings.device_id is not None:
             return graph
         what = f"{', '.join(work[:5])}{' and more' if len(work) > 5 else ''}"
@@ -133,7 +131,7 @@ class Built(Definition):
             f"{DEVICE_VARIABLE}=strict to make this an error",
             stacklevel=outside_package(),
         )
-        return on_cpu(graph)
+        return compiling.on_cpu.on_cpu(graph)
 
     def _one_at_a_time(self) -> None:
         """Sets that each batch is made by the call that takes it, in the caller's thread, if there are
@@ -219,7 +217,7 @@ class Built(Definition):
         return node if known is None else known.name
 
     @property
-    def plan(self) -> planning.Plan:
+    def plan(self) -> Plan:
         """The compiled plan; print it to read it."""
         self._compiled()
         assert self._plan is not None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeflow import compile as compiling
 from pipeflow import types
-from pipeflow.compile import first_batches
 from pipeflow.errors import InvalidState, UnknownInput, nearest
 from pipeflow.executor import Delivered, Settings
 from pipeflow.executor.batch import Handing
@@ -63,7 +63,7 @@ class Running(Built):
         ahead = self._depth() - 1 if self._api is types.PipelineAPIType.BASIC else 0
         delivered = self._checked(executor.take(handing, ahead, first))
         self._note(handing, delivered)
-        first_batches.batch_taken()
+        compiling.first_batches.batch_taken()
         return delivered
 
     def _note(self, handing: Handing, delivered: Delivered) -> None:

@@ -23,7 +23,6 @@ from pipeflow.declare import (
     Spec,
     SpecColumn,
     Traits,
-    makes_chains,
     registry,
     require,
 )
@@ -82,9 +81,6 @@ def chain(operators: tuple[str, ...]) -> OpFunction:
         op.loads(lambda args: load_kernels(Args(**op.links[1].part(vars(args))), True))
     op.rows(lambda specs, args, keys: table(links, specs[0], [link.part(vars(args)) for link in op.links], keys))
     return op
-
-
-makes_chains(chain)
 
 
 def inferred(links: Sequence[OpFunction], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
