@@ -1,6 +1,7 @@
 """The floors and the "never" list of the design, read from the imports of every file."""
 
 import ast
+import collections
 import functools
 import graphlib
 import re
@@ -301,6 +302,20 @@ def test_gpu_forms_stand_in_files_of_the_same_name():
     ours = [op for op in registry.values() if op.body.__module__.startswith("pipeflow.")]
     assert {op.gpu_module for op in ours if op.gpu_module} <= files
     assert not files - SHARED_ON_GPU - {path.stem for path in operators.iterdir()}
+
+
+# DALI has a class of this name for each framework.
+OF_FRAMEWORKS = {"GenericIterator", "RaggedIterator"}
+
+
+def test_a_class_has_a_name_of_its_own():
+    """No two classes of the package have the same name, not even private ones."""
+    classes = collections.defaultdict(set)
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name.lstrip("_")].add(f"{file}:{node.lineno}")
+    assert {name: places for name, places in classes.items() if len(places) > 1 and name not in OF_FRAMEWORKS} == {}
 
 
 MOST_LINES, MOST_TABLES = 600, 40

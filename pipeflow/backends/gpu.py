@@ -425,7 +425,7 @@ class CupyRuntime:
         elif hasattr(value, "__cuda_array_interface__"):
             array = cupy.asarray(value)
         elif type(value).__name__ == "PyCapsule":
-            array = cupy.from_dlpack(_Capsule(value, self.device))
+            array = cupy.from_dlpack(_CapsuleForCupy(value, self.device))
         else:
             return None
         if array.device.id != self.device[1]:
@@ -483,7 +483,7 @@ class CupyRuntime:
             raise NoGpu(f"spectra on the GPU need cuFFT, which cannot be loaded ({first}): {INSTALL_CUFFT}") from None
 
 
-class _Capsule:
+class _CapsuleForCupy:
     """A bare DLPack capsule in the form that ``cupy.from_dlpack`` takes."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:

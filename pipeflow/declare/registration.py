@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
-from pipeflow import types
+from pipeflow import system, types
 from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
@@ -16,7 +16,7 @@ from pipeflow.declare.opdef import OpDef, Part, Signature
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import Spec
-from pipeflow.errors import UnknownArgument, nearest
+from pipeflow.errors import UnknownArgument, add_notes, nearest
 
 
 class OpFunction(OpDef):
@@ -82,7 +82,11 @@ class Registry(MutableMapping[str, OpFunction]):
         if found is not None:
             return found
         if name in self._modules:
-            import_module(f"{self._package}.{self._modules[name]}")
+            try:
+                import_module(f"{self._package}.{self._modules[name]}")
+            except OSError as error:  # no file can be opened
+                add_notes(error, system.limits_reached(error))
+                raise
         if name not in self._declared:
             self._import_all()
         found = self._ready[name] = self._declared[name]

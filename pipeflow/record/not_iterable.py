@@ -31,13 +31,13 @@ class _Refusals:
         )
 
 
-class _OneValue(type):
+class _NoIterationInItsClass(type):
     @property
     def __mro__(cls) -> tuple[type, ...]:
         return tuple(base for base in type.mro(cls) if base is not _Refusals)
 
 
-class OneValue(_Refusals, metaclass=_OneValue):
+class OneValue(_Refusals, metaclass=_NoIterationInItsClass):
     """Base of objects that are one value for every program."""
 
     __slots__ = ()

@@ -29,7 +29,7 @@ def as_sample(item: Any) -> np.ndarray:
     if isinstance(item, TensorCPU):
         return item.array
     if type(item).__name__ == "PyCapsule":
-        return np.from_dlpack(_Capsule(item))
+        return np.from_dlpack(_CapsuleForNumpy(item))
     if hasattr(item, "__cuda_array_interface__"):
         raise TypeError(
             f"{type(item).__name__} is on the GPU, and a CPU array is needed here: copy it to the CPU first"
@@ -61,7 +61,7 @@ def _without_mask(array: np.ndarray) -> np.ndarray:
     return np.asarray(array.data)
 
 
-class _Capsule:
+class _CapsuleForNumpy:
     """A bare DLPack capsule in the form that ``numpy.from_dlpack`` takes."""
 
     def __init__(self, capsule: Any) -> None:

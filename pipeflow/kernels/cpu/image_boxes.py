@@ -19,7 +19,7 @@ _TURNS = {
 _MOST_TILES = 1 << 14
 
 
-class _Item(NamedTuple):
+class _BoxedImage(NamedTuple):
     """The properties of one image of a file, in their order, and its place."""
 
     kind: bytes
@@ -112,7 +112,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     raise BadImage(f"an AVIF or HEIF file of more than {MOST_PIECES} boxes")
 
 
-def _items(data: memoryview, meta: memoryview) -> tuple[dict[int, _Item], int, list[int]]:
+def _items(data: memoryview, meta: memoryview) -> tuple[dict[int, _BoxedImage], int, list[int]]:
     """The images by number, the number of the primary image, and the numbers of the images with its alpha."""
     boxes = dict(_boxes(meta))
     for needed in (b"pitm", b"iinf", b"iprp", b"iloc"):
@@ -125,7 +125,7 @@ def _items(data: memoryview, meta: memoryview) -> tuple[dict[int, _Item], int, l
     owned = _properties(boxes[b"iprp"])
     places = _places(boxes[b"iloc"], boxes.get(b"idat", memoryview(b"")), data)
     items = {
-        number: _Item(kind, owned.get(number, []), parts.get(number, []), places.get(number, memoryview(b"")))
+        number: _BoxedImage(kind, owned.get(number, []), parts.get(number, []), places.get(number, memoryview(b"")))
         for number, kind in kinds.items()
     }
     alphas = [
@@ -223,7 +223,7 @@ def _places(iloc: memoryview, idat: memoryview, data: memoryview) -> dict[int, m
     return found
 
 
-def _orientation(item: _Item) -> int:
+def _orientation(item: _BoxedImage) -> int:
     """The turns and mirrorings as an EXIF orientation."""
     turns, axis = 0, None
     for kind, body in item.properties:
@@ -236,7 +236,7 @@ def _orientation(item: _Item) -> int:
     return _TURNS[turns, axis]
 
 
-def _of_av1(item: _Item) -> tuple[int, bool]:
+def _of_av1(item: _BoxedImage) -> tuple[int, bool]:
     """(bits, gray) of AV1."""
     body = item.content(b"av1C")
     if body is None:
@@ -244,7 +244,7 @@ def _of_av1(item: _Item) -> tuple[int, bool]:
     return 8 if not body[2] & 0x40 else 12 if body[2] & 0x20 else 10, bool(body[2] & 0x10)
 
 
-def _of_hevc(item: _Item) -> tuple[int, bool]:
+def _of_hevc(item: _BoxedImage) -> tuple[int, bool]:
     """(bits, gray) of HEVC."""
     body = item.content(b"hvcC")
     if body is None:
@@ -255,7 +255,7 @@ def _of_hevc(item: _Item) -> tuple[int, bool]:
     return depth, body[16] & 3 == 0
 
 
-def _check_size(item: _Item, name: str, height: int, width: int) -> None:
+def _check_size(item: _BoxedImage, name: str, height: int, width: int) -> None:
     """Raises an error if the coded size is larger than the file states; a tile may be cut at the edges of a grid."""
     stated, edge = item.size if item.content(b"ispe") is not None else (height, width), 64
     coded = _av1_size(item.data) if item.kind == b"av01" else _hevc_size(item.content(b"hvcC"))

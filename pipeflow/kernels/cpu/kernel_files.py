@@ -49,11 +49,11 @@ def cache_class(stamp: Callable[[], str], name: Callable[[], str]) -> type[cachi
             folder = folder_for(name())
             return None if folder is None else cls(function, folder)
 
-    class Files(caching.CompileResultCacheImpl):
+    class CompiledFunctions(caching.CompileResultCacheImpl):
         _locator_classes = (Locator,)
 
     class Cache(caching.FunctionCache):
-        _impl_class = Files
+        _impl_class = CompiledFunctions
 
         def __init__(self, function: Callable[..., Any]) -> None:
             super().__init__(function)

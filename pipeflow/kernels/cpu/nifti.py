@@ -21,7 +21,7 @@ _REFUSED = {1: "single bits", 32: "complex numbers", 1536: "numbers of 128 bits"
             2048: "complex numbers"}  # fmt: skip
 
 
-class _Header(NamedTuple):
+class VolumeHeader(NamedTuple):
     shape: tuple[int, ...]  # depth, height, width, times, values of a voxel
     dtype: np.dtype
     offset: int
@@ -68,7 +68,7 @@ def _unpacked(data: np.ndarray, length: int) -> bytes:
         raise BadImage(f"damaged NIfTI file: gzip says: {error}") from None
 
 
-def _read(head: bytes) -> _Header:
+def _read(head: bytes) -> VolumeHeader:
     size, order = unpack_from("<i", head)[0], "<"
     if size not in (348, 540):
         size, order = unpack_from(">i", head)[0], ">"
@@ -100,7 +100,7 @@ def _read(head: bytes) -> _Header:
     if not slope or not (isfinite(slope) and isfinite(intercept)) or values > 1:
         slope, intercept = 1.0, 0.0  # a slope of zero means that nothing is scaled
     width, height, depth = axes[:3]
-    return _Header(
+    return VolumeHeader(
         (depth, height, width, prod(axes[3:]), values),
         np.dtype(order + kind),
         int(offset),

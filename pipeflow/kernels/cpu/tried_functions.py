@@ -53,7 +53,7 @@ class TrialReport:
     sample: str = ""  # its number, batch and source
 
 
-class _Trial:
+class _TriedVersion:
     """A compiled version of a function for one kind of inputs, and the number of equal results."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Tried:
         self.reason = _too_large(function, uses)
         self._uses = uses
         self._arrays = [(use.value, use.value.tobytes()) for use in uses if _may_change(use.value)]
-        self._trials: dict[Any, _Trial] = {}
+        self._trials: dict[Any, _TriedVersion] = {}
         self._lock = threading.Lock()
         self._digest = ""
 
@@ -124,7 +124,7 @@ class Tried:
             return plain
         return self._compared(trial, result, plain, arrays)
 
-    def _compared(self, trial: _Trial, result: Any, plain: Any, arrays: Sequence[np.ndarray]) -> Any:
+    def _compared(self, trial: _TriedVersion, result: Any, plain: Any, arrays: Sequence[np.ndarray]) -> Any:
         with self._lock:
             if trial.call is None:
                 return plain
@@ -142,7 +142,7 @@ class Tried:
                 self._decide(trial)
         return plain if self.exact else _as_plain(result, trial.form)
 
-    def _decide(self, trial: _Trial) -> None:
+    def _decide(self, trial: _TriedVersion) -> None:
         """Decides after the comparisons: the compiled version is used, unless it is slower (NumPy's own loops may be faster).
 
         With a tolerance it is always used: a decision by the clock would change results.
@@ -163,13 +163,13 @@ class Tried:
                 return False
         return all(array.tobytes() == content for array, content in self._arrays)
 
-    def _begin(self, kinds: Any, named: Mapping[str, Any]) -> _Trial:
+    def _begin(self, kinds: Any, named: Mapping[str, Any]) -> _TriedVersion:
         """Starts a trial. With a tolerance it is compiled at once: no result may depend on when it is ready."""
         with self._lock:
             known = self._trials.get(kinds)
             if known is not None:
                 return known
-            trial = _Trial()
+            trial = _TriedVersion()
             if len(self._trials) >= MOST_KINDS:
                 trial.report = TrialReport("plain", f"it has had {MOST_KINDS} other kinds of inputs")
             elif not all(dtype.kind in "biuf" and dtype != np.float16 and dtype.isnative for dtype, _ in kinds):
@@ -181,7 +181,7 @@ class Tried:
             self._trials[kinds] = trial
             return trial
 
-    def _compile(self, trial: _Trial, kinds: Any, named: Mapping[str, Any]) -> None:
+    def _compile(self, trial: _TriedVersion, kinds: Any, named: Mapping[str, Any]) -> None:
         """Compiles a version, unless this code is known to fail."""
         trial_name = self._name(kinds)
         reason = _remembered(trial_name)
@@ -216,7 +216,7 @@ class Tried:
         text = repr((self._key(), [(dtype.str, ndim) for dtype, ndim in kinds], self.tolerance))
         return sha256(text.encode()).hexdigest()[:24]
 
-    def _end(self, trial: _Trial, reason: str, arrays: Sequence[np.ndarray]) -> None:
+    def _end(self, trial: _TriedVersion, reason: str, arrays: Sequence[np.ndarray]) -> None:
         """Uses only the plain function from now on."""
         trial.call = None
         sample = at_work.text()

@@ -58,7 +58,7 @@ def decompressed(header: dict[str, str], data: np.ndarray, where: str) -> np.nda
     return image
 
 
-class _Column(NamedTuple):
+class _TableColumn(NamedTuple):
     begin: int  # bytes from the beginning of a row
     code: str  # its type, a letter of _BYTES; "" if it is empty
     element: str  # the same for the arrays in the heap to which it refers
@@ -73,7 +73,7 @@ class _Table:
         if len(extents) != 2:
             raise BadData(f"{where}: a table of {len(extents)} axes")
         width, self.rows = extents
-        self.columns: dict[str, _Column] = {}
+        self.columns: dict[str, _TableColumn] = {}
         begin = 0
         for number in range(1, integer(header, "TFIELDS", where, 0, _MOST_COLUMNS) + 1):
             form = header.get(f"TFORM{number}", "")
@@ -84,7 +84,7 @@ class _Table:
                 raise BadData(f"{where}: TFORM{number} is {form[:40]!r}, which is no type of a column")
             count = int(repeated or 1)
             name = header.get(f"TTYPE{number}", "").upper()
-            self.columns.setdefault(name, _Column(begin, code if count else "", element))
+            self.columns.setdefault(name, _TableColumn(begin, code if count else "", element))
             begin += -(-count // 8) if code == "X" else count * _BYTES[code]
         if begin > width:
             raise BadData(f"{where}: the columns take {begin} bytes, a row has {width}")
@@ -121,7 +121,7 @@ class _Table:
 
         return array
 
-    def _read(self, column: _Column, dtype: str, count: int) -> np.ndarray:
+    def _read(self, column: _TableColumn, dtype: str, count: int) -> np.ndarray:
         size = np.dtype(dtype).itemsize * count
         return np.ascontiguousarray(self._cells[:, column.begin : column.begin + size]).view(dtype)
 
@@ -165,7 +165,9 @@ class _Tiles:
 
     def values(self, row: int, count: int) -> np.ndarray:
         """The values of a tile, without axes."""
-        tile = _Tile(self._compressed(row), count, self._stored, f"{self._where}: tile {row + 1}", self._parameter)
+        tile = _PackedTile(
+            self._compressed(row), count, self._stored, f"{self._where}: tile {row + 1}", self._parameter
+        )
         if tile.data.size and self._quantized:
             return self._restored(_ALGORITHMS[self._name](tile._replace(kind=np.dtype(">i4"))), row)
         if tile.data.size:
@@ -191,7 +193,7 @@ class _Tiles:
         return exact
 
 
-class _Tile(NamedTuple):
+class _PackedTile(NamedTuple):
     """The bytes of a tile, and what is known of its values."""
 
     data: np.ndarray
@@ -201,13 +203,13 @@ class _Tile(NamedTuple):
     parameter: Callable[..., int]  # a setting of the algorithm, or its default
 
 
-def _copied(tile: _Tile) -> np.ndarray:
+def _copied(tile: _PackedTile) -> np.ndarray:
     if tile.data.size != tile.length * tile.kind.itemsize:
         raise BadData(f"{tile.where} has {tile.data.size} bytes for {tile.length} values of {tile.kind.itemsize}")
     return tile.data.view(tile.kind)
 
 
-def _unzipped(tile: _Tile) -> np.ndarray:
+def _unzipped(tile: _PackedTile) -> np.ndarray:
     size = tile.length * tile.kind.itemsize
     stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib
     try:
@@ -219,13 +221,13 @@ def _unzipped(tile: _Tile) -> np.ndarray:
     return _copied(tile._replace(data=np.frombuffer(found, np.uint8)))
 
 
-def _shuffled(tile: _Tile) -> np.ndarray:
+def _shuffled(tile: _PackedTile) -> np.ndarray:
     """First the highest bytes of all values, then the next ones."""
     found = _unzipped(tile).view(np.uint8).reshape(tile.kind.itemsize, tile.length)
     return np.ascontiguousarray(found.T).view(tile.kind)[:, 0]
 
 
-def _rice(tile: _Tile) -> np.ndarray:
+def _rice(tile: _PackedTile) -> np.ndarray:
     width, block = tile.parameter("BYTEPIX", 4), tile.parameter("BLOCKSIZE", 32)
     if width not in kernels.rice.CODES:
         raise BadData(f"{tile.where}: values of {width} bytes")
@@ -235,7 +237,7 @@ def _rice(tile: _Tile) -> np.ndarray:
     return found.astype(np.uint8) if width == 1 else found.astype(f"u{width}").view(f"i{width}")
 
 
-def _line_list(tile: _Tile) -> np.ndarray:
+def _line_list(tile: _PackedTile) -> np.ndarray:
     words = tile.data[: tile.data.size & ~1].view(">i2").astype(np.int64)
     found = kernels.plio.decode(words, tile.length)
     if found is None:
@@ -243,7 +245,7 @@ def _line_list(tile: _Tile) -> np.ndarray:
     return found
 
 
-def _transformed(tile: _Tile) -> np.ndarray:
+def _transformed(tile: _PackedTile) -> np.ndarray:
     if tile.parameter("SMOOTH", 0, 0):
         raise BadData(f"{tile.where} is to be smoothed after decompression, which is not done; use funpack")
     found = kernels.hcompress.decode(tile.data, tile.length)
@@ -252,7 +254,7 @@ def _transformed(tile: _Tile) -> np.ndarray:
     return found
 
 
-_ALGORITHMS: dict[str, Callable[[_Tile], np.ndarray]] = {
+_ALGORITHMS: dict[str, Callable[[_PackedTile], np.ndarray]] = {
     "RICE_1": _rice,
     "RICE_ONE": _rice,
     "GZIP_1": _unzipped,

@@ -126,7 +126,7 @@ def _in_range(duration: float, shortest: float, longest: float) -> bool:
 
 
 @dataclass(frozen=True)
-class _Recording:
+class _ManifestLine:
     manifest: str
     line: int
     path: str
@@ -135,7 +135,7 @@ class _Recording:
     text: str
 
 
-def _entries(manifest: str) -> Iterator[_Recording]:
+def _entries(manifest: str) -> Iterator[_ManifestLine]:
     """The entries of a manifest, one for each line."""
     folder = os.path.dirname(manifest)
     for number, line in read_lines(manifest):
@@ -155,7 +155,7 @@ def _entries(manifest: str) -> Iterator[_Recording]:
             if name == "audio_filepath" and b"\0" in encoded:
                 raise BadData(f"{place}: audio_filepath has a zero in it, got {path!r}")
         offset, duration = _seconds(entry, "offset", 0.0, place), _seconds(entry, "duration", math.inf, place)
-        yield _Recording(manifest, number, path, offset, duration, text)
+        yield _ManifestLine(manifest, number, path, offset, duration, text)
 
 
 def _seconds(entry: dict[str, Any], name: str, default: float, place: str) -> float:

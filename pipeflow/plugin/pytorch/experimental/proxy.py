@@ -33,7 +33,7 @@ __all__ = ["DALIOutputBatchRef", "DALIOutputSampleRef", "DALIServer", "DataLoade
 _item: ContextVar[Any] = ContextVar("pipeflow_item_of_data_set", default=None)
 
 
-class _Call:
+class _ProxyCall:
     """One call of a proxy: the samples that it got, and the item of the data set for which it was made."""
 
     def __init__(self, inputs: dict[str, np.ndarray], item: Any) -> None:
@@ -44,7 +44,7 @@ class _Call:
 class _Batch:
     """The inputs of the calls that make one batch, packed into one block of bytes for each input."""
 
-    def __init__(self, calls: Sequence[_Call]) -> None:
+    def __init__(self, calls: Sequence[_ProxyCall]) -> None:
         self.items = [call.item for call in calls]
         self.packed = {name: _pack([call.inputs[name] for call in calls]) for name in calls[0].inputs}
         for call in calls:
@@ -74,7 +74,7 @@ def _unpack(raw: torch.Tensor, forms: list[tuple[np.dtype, tuple[int, ...]]]) ->
 class DALIOutputSampleRef:
     """A reference to one output of the pipeline for one sample."""
 
-    call: _Call
+    call: _ProxyCall
     output: int
 
 
@@ -112,7 +112,7 @@ class Proxy:
             expected = ", ".join(f"{name}=..." for name in self._inputs)
             given = ", ".join([*["..."] * len(samples), *[f"{name}=..." for name in named]])
             raise BadValue(f"Expected signature is proxy({expected}), got proxy({given})")
-        call = _Call({name: _array(named[name]) for name in self._inputs}, _item.get())
+        call = _ProxyCall({name: _array(named[name]) for name in self._inputs}, _item.get())
         references = tuple([DALIOutputSampleRef(call, output) for output in range(self._outputs)])
         return references[0] if len(references) == 1 else references
 
@@ -180,7 +180,7 @@ class DALIServer:
     def produce_data(self, obj: Any) -> Any:
         """A batch of the loader in which tensors replace the references."""
         made: dict[_Batch, Any] = {}
-        loose: list[_Call] = []
+        loose: list[_ProxyCall] = []
         _collect(obj, loose)
         if loose:
             _Batch(loose)
@@ -221,7 +221,7 @@ class DALIServer:
         return self._running[-1]
 
 
-def _collect(obj: Any, loose: list[_Call]) -> None:
+def _collect(obj: Any, loose: list[_ProxyCall]) -> None:
     """The calls of references that are not joined to a batch, each call once, in the order in which they are found."""
     if isinstance(obj, DALIOutputSampleRef):
         if obj.call not in loose:
@@ -296,7 +296,7 @@ class _Ahead:
             self._thread.join()
 
 
-class _Numbered(torch.utils.data.Dataset):
+class _NumberedItems(torch.utils.data.Dataset):
     """The user's data set, whose calls of a proxy also note the item that they belong to."""
 
     def __init__(self, dataset: Any) -> None:
@@ -327,7 +327,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def __init__(self, dali_server: DALIServer, dataset: Any, *args: Any, **kwargs: Any) -> None:
         self._server = dali_server
         if not isinstance(dataset, torch.utils.data.IterableDataset):
-            dataset = _Numbered(dataset)
+            dataset = _NumberedItems(dataset)
         super().__init__(dataset, *args, **kwargs)
         dali_server.check_size(self.batch_size)
 
