@@ -1,6 +1,7 @@
 """An operator made ready to run on samples, or on whole batches."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -212,17 +213,16 @@ class Bound:
             return (result,)
         return self._as_outputs(result)
 
-    def prepared(
-        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], allocate: Allocate
-    ) -> Callable[[Sequence[np.ndarray], int | None], tuple[np.ndarray, ...]]:
-        """``(inputs, key) -> outputs`` for inputs of these shapes and types, without arguments that change.
+    def prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
+        """``(inputs, key) -> output`` for inputs of these shapes and types, without arguments that change; if the number of
+        outputs is not 1, it returns the tuple of them.
 
         Everything that depends only on shapes and types is computed in advance. Errors of the body are not changed.
         """
         kind = self._kind(inputs, tuple(layouts))
         specs = None if kind.frames else self._static_out(kind, inputs)
         if kind.frames or self._wants_source or (self._wants_out and specs is None):
-            return lambda inputs, key: self(inputs, layouts, {}, key, allocate)
+            return self._whole(layouts)
         op, body, count, constants = self.op, self.op.body, self.count, self.constants
         fixed = self._keywords
         draw, own = op.draw_hook, self._specs(inputs, kind.layouts)
@@ -230,24 +230,24 @@ class Bound:
         out = specs.first if specs is not None and count == 1 else None
         shape, dtype = (out.shape, out.dtype) if out is not None else ((), np.dtype(np.uint8))
         several = specs.specs if specs is not None and count != 1 else None
+        empty = np.empty
+        short = op.ready_hook(own, Args(**constants)) if op.ready_hook is not None and fixed is not None else None
+        if short is not None and self._wants_key:
+            return lambda inputs, key: short(*inputs, empty(shape, dtype), seeds.Key(key or 0))
         if fixed is not None and not self._wants_key and several is None:
             # the usual case: only the memory of the result changes from call to call
-            keywords = {**fixed, **common}
+            work = partial(body, **fixed, **common)
             if out is None:
+                if short is not None:
+                    return lambda inputs, _key: short(*inputs)
+                return lambda inputs, _key: self._as_output(work(*inputs))
+            if short is None:
+                return lambda inputs, _key: self._as_output(work(*inputs, out=empty(shape, dtype)))
+            if len(inputs) == 1:
+                return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
+            return lambda inputs, _key: short(*inputs, empty(shape, dtype))
 
-                def plain(inputs: Sequence[np.ndarray], _key: int | None) -> tuple[np.ndarray, ...]:
-                    result = body(*inputs, **keywords)
-                    return (result,) if count == 1 and type(result) is np.ndarray else self._as_outputs(result)
-
-                return plain
-
-            def filling(inputs: Sequence[np.ndarray], _key: int | None) -> tuple[np.ndarray, ...]:
-                result = body(*inputs, **keywords, out=allocate(0, shape, dtype))
-                return (result,) if type(result) is np.ndarray else self._as_outputs(result)
-
-            return filling
-
-        def run(inputs: Sequence[np.ndarray], key: int | None) -> tuple[np.ndarray, ...]:
+        def run(inputs: Sequence[np.ndarray], key: int | None) -> Any:
             if fixed is not None:
                 keywords = {**fixed, **common}
             else:
@@ -257,15 +257,29 @@ class Bound:
                 keywords = op.keywords(arguments)
                 keywords.update(common)
             if out is not None:
-                keywords["out"] = allocate(0, shape, dtype)
+                keywords["out"] = empty(shape, dtype)
             elif several is not None:
-                keywords["out"] = tuple([allocate(i, spec.shape, spec.dtype) for i, spec in enumerate(several)])
+                keywords["out"] = tuple([empty(spec.shape, spec.dtype) for spec in several])
             if self._wants_key:
                 keywords["key"] = seeds.Key(key or 0)
-            result = body(*inputs, **keywords)
-            return (result,) if count == 1 and type(result) is np.ndarray else self._as_outputs(result)
+            return self._as_output(body(*inputs, **keywords))
 
         return run
+
+    def _whole(self, layouts: Sequence[str]) -> Callable[..., Any]:
+        """The complete call in the form of `prepared`."""
+
+        def run(inputs: Sequence[np.ndarray], key: int | None) -> Any:
+            outputs = self(inputs, layouts, {}, key, lambda _output, shape, dtype: np.empty(shape, dtype))
+            return outputs[0] if self.count == 1 else outputs
+
+        return run
+
+    def _as_output(self, result: Any) -> Any:
+        """What a body has returned: an array, or a tuple of them."""
+        if self.count == 1:
+            return result if type(result) is np.ndarray else np.asarray(result)
+        return self._as_outputs(result)
 
     def _static_out(self, kind: Signature, inputs: Sequence[np.ndarray]) -> "Inferred | None":
         """The Specs of the outputs if the body gets memory for them; None if they depend on values."""

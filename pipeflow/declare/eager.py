@@ -60,31 +60,32 @@ def eager(call: Call) -> Any:
 
 
 PLAIN_CALLS = 64  # forms of calls that are kept for an operator
-PLAIN_SPECS = 256  # shapes and types of inputs that are kept for one of them
+PLAIN_SPECS = 1024  # the same with shapes and types of inputs
 NOTHING: Mapping[str, Any] = {}
 
 
 class PlainCall:
     """A checked call of an operator on plain arrays, kept for the next call with the same arguments."""
 
-    __slots__ = ("bound", "constants", "count", "packs", "prepared")
+    __slots__ = ("bound", "constants", "packs")
 
     def __init__(self, call: Call) -> None:
         self.constants = call.constants
-        self.count = call.op.outputs_of(call.constants, len(call.inputs))
-        self.bound = Bound(call.op, call.constants, self.count)
-        self.packs = self.count != 1 or call.op.names_hook is not None or call.op.list_hook is not None
-        self.prepared: dict[Any, Any] = {}  # shapes and types of inputs -> the function that runs them
+        count = call.op.outputs_of(call.constants, len(call.inputs))
+        self.bound = Bound(call.op, call.constants, count)
+        self.packs = count != 1 or call.op.names_hook is not None or call.op.list_hook is not None
 
-    def prepare(self, signature: Any, inputs: Sequence[np.ndarray]) -> Any:
+    def prepare(self, inputs: Sequence[np.ndarray]) -> Any:
+        """The function that runs the call on inputs of these shapes and types."""
         if not all(x.dtype in types.NUMBERS for x in inputs):
             raise TypeError("not a type of numbers")
-        layouts = [self.bound.op.layout_of_array(x.ndim) if not place else "" for place, x in enumerate(inputs)]
-        run = self.bound.prepared(inputs, layouts, _fresh)
-        if len(self.prepared) >= PLAIN_SPECS:
-            self.prepared.clear()
-        self.prepared[signature] = run
-        return run
+        op, constants = self.bound.op, self.constants
+        layouts = [op.layout_of_array(x.ndim) if not place else "" for place, x in enumerate(inputs)]
+        run = self.bound.prepared(inputs, layouts)
+        if not self.packs:
+            return run
+        several = self.bound.count != 1
+        return lambda inputs, key: op.pack(run(inputs, key) if several else (run(inputs, key),), constants)
 
 
 def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -126,14 +127,12 @@ SMALL = 64  # the most elements of an array among the arguments, such as a matri
 MISSING, SEEN = object(), object()
 
 
-def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """The result of a plain call that was made before; its arguments are not checked again. None for any other call.
 
-    After an error it also returns None. Then the caller makes the complete call, which reports the error.
+    After an error it also returns None. Then the caller makes the complete call, which reports the error. One look-up finds
+    the function for the arguments and for the shapes and types of the inputs.
     """
-    for x in inputs:
-        if type(x) is not np.ndarray:
-            return None
     key = None
     if op.random:
         keywords = dict(keywords)
@@ -141,28 +140,85 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         if type(key) is not int:
             return None
         key = seeds.first_key(key)
-    form = form_of(len(inputs), keywords)
-    if form is None:
+    form: bytes | None = b""
+    if keywords:
+        try:
+            form = marshal.dumps(keywords, 2)
+        except ValueError:
+            form = _written(keywords)
+    signature = _signature(inputs, form)
+    run = None if signature is None else op.known_calls.get(signature)
+    if run is None:
+        run = _known(op, inputs, keywords, form)
+        if run is None:
+            return None
+    try:
+        return run(inputs, key)
+    except Exception:
         return None
+
+
+def _written(keywords: Mapping[str, Any]) -> bytes | None:
+    """The short form of arguments with names of `types` among them."""
+    try:
+        return marshal.dumps(
+            {
+                name: (..., kind.__name__, int(value)) if (kind := type(value)) in NAMED else value
+                for name, value in keywords.items()
+            },
+            2,
+        )
+    except ValueError:
+        return None
+
+
+NAMED = {types.DALIDataType, types.DALIImageType, types.DALIInterpType}
+
+
+def _signature(inputs: Sequence[Any], form: Any) -> tuple[Any, ...] | None:
+    """The form of a call with the shapes and types of its inputs; None if an input is not an array."""
+    if len(inputs) == 1:
+        x = inputs[0]
+        return (form, x.shape, x.dtype) if type(x) is np.ndarray else None
+    for x in inputs:
+        if type(x) is not np.ndarray:
+            return None
+    return form, *[(x.shape, x.dtype) for x in inputs]
+
+
+def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written: bytes | None) -> Any:
+    """What runs a plain call, by the complete form of its arguments; `written` is the short form, if there is one."""
+    form = form_of(len(inputs), keywords)
+    signature = None if form is None else _signature(inputs, form)
+    if signature is None:
+        return None
+    run = op.known_calls.get(signature)
+    if run is not None:
+        return run
     known = op.plain_calls.get(form, MISSING)
     if known is MISSING:  # a call that is made only once is not kept
         if len(op.plain_calls) >= PLAIN_CALLS:
             op.plain_calls.clear()
+            op.known_calls.clear()
         op.plain_calls[form] = SEEN
         return None
     if known is SEEN:
         known = op.plain_calls[form] = kept(op, inputs, keywords)
     if known is None:
         return None
-    signature: Any = (
-        (inputs[0].shape, inputs[0].dtype) if len(inputs) == 1 else tuple([(x.shape, x.dtype) for x in inputs])
-    )
     try:
-        run = known.prepared.get(signature) or known.prepare(signature, inputs)
-        outputs = run(inputs, key)
+        run = known.prepare(inputs)
     except Exception:
         return None
-    return op.pack(outputs, known.constants) if known.packs else outputs[0]
+    if len(op.known_calls) >= PLAIN_SPECS:
+        op.known_calls.clear()
+    # Only plain values and names have a short form: of an array it has the bytes and not the type.
+    short = written is not None and all(type(value) in NAMED for value in (form or ())[PLAIN_FORM:])
+    op.known_calls[_signature(inputs, written) if short else signature] = run
+    return run
+
+
+PLAIN_FORM = 3  # the length of the form of a call whose arguments are plain values of Python
 
 
 def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCall | None:

@@ -138,11 +138,13 @@ class OpDef:
     ends_sampling_calls_hook: Callable[..., None] | None = None
     ends_sampling_reads_hook: Callable[..., Sequence[Any]] | None = None
     caller_hook: Callable[[Args], Callable[..., Any]] | None = None
+    ready_hook: Callable[..., Callable[..., Any] | None] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
     __signature__ = _LazySignature()
 
     def __post_init__(self) -> None:
         self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
+        self.known_calls: dict[tuple[Any, ...], Any] = {}  # the same with shapes and types of inputs, ready to run
         self.__name__ = self.leaf
         self.__qualname__ = self.name
         self.__doc__ = inspect.getdoc(self.body)
@@ -259,6 +261,16 @@ class OpDef:
         It returns the same as the body, for operators whose calls must be fast.
         """
         self.caller_hook = hook
+        return hook
+
+    def ready(self, hook: Callable[..., Callable[..., Any] | None]) -> Callable[..., Any]:
+        """Declares ``(specs, args) -> work``: a shorter form of the body for inputs of these shapes and types.
+
+        Calls on arrays with constant arguments use it. ``work(*inputs, out)`` fills ``out`` and returns it; if the body has no
+        ``out``, ``work(*inputs)`` returns the result. If the body has a key, it is the last argument. With no shorter form
+        the hook returns None.
+        """
+        self.ready_hook = hook
         return hook
 
     def rows(self, hook: Callable[..., Any]) -> Callable[..., Any]:

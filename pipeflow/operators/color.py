@@ -136,6 +136,14 @@ def _lines(op: OpDef) -> None:
         table["factor"], table["offset"] = line(args, specs[0].dtype, args.dtype or specs[0].dtype)
         return table
 
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        if specs[0].dtype != UINT8 or args.dtype not in (None, UINT8):
+            return None
+        numbers = line(args, UINT8, UINT8)
+        compute = kernels.color.linear_values
+        return kernels.byte_tables.of_every_byte(lambda values, result: compute(values, *numbers, result))
+
 
 def _color_table(spec: SpecColumn, hue: Any, saturation: Any, value: Any) -> np.ndarray:
     require((spec.shapes[:, -1] == 3) & spec.shapes.all(1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Ints, Out, Sample, default, operator
+from pipeflow.declare import Arg, Ints, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.filters import BORDERS
@@ -151,6 +151,14 @@ def blur_taps(sigma: float) -> np.ndarray:
 def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
     """Puts the channels into a random order, one for all frames of a sequence."""
     return kernels.effects.in_order(image, channel_order(image.shape[-1], key), out) if image.size else out
+
+
+@channel_shuffle.ready
+def _(specs: tuple[Spec, ...], _args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    return (
+        kernels.effects.reordering(channel_order) if shape[-1] == 3 and dtype == np.uint8 and 0 not in shape else None
+    )
 
 
 def channel_order(channels: int, key: Any) -> list[int]:

@@ -192,6 +192,14 @@ def lookup_table(
     return kernels.moving.look_up(data, table_of(keys, values, default_value, dtype), out)
 
 
+@lookup_table.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if specs[0].dtype != np.uint8 or args.dtype != np.uint8:
+        return None
+    table = table_of(args.keys, args.values, args.default_value, args.dtype)
+    return kernels.byte_tables.of_every_byte(lambda values, result: kernels.moving.look_up(values, table, result))
+
+
 @lru_cache(maxsize=16)
 def table_of(keys: tuple[int, ...], values: tuple[float, ...], default_value: float, dtype: np.dtype) -> np.ndarray:
     """The values by key; the last entry is the default."""

@@ -42,6 +42,7 @@ from pipeflow.operators.windows import (
     crop_extents,
     cut,
     cuts_of,
+    cutting,
     fill_values_of,
     half_up,
     parts_of_data,
@@ -124,6 +125,15 @@ def _(args: Any) -> None:
 @crop.resamples
 def _(axes: Sequence[Axis], args: Any) -> list[Axis] | None:
     return None if args.dtype is not None else cropped(axes, args)
+
+
+@crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    window = window_of(specs[0].layout, specs[0].shape, args)
+    if args.dtype is not None or not window.inside:
+        return None
+    view = window.view
+    return lambda image: image[view]
 
 
 @crop.infer
@@ -281,6 +291,15 @@ def spread_columns(args: Any, name: str, extents: np.ndarray) -> np.ndarray:
     return values * extents if name.startswith("rel_") else np.broadcast_to(values, extents.shape)
 
 
+@slice.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    spec = specs[0]
+    if len(specs) > 1 or args.dtype is not None:
+        return None
+    window = slice_window(spec.shape, spec.layout, None, None, args)
+    return cutting(spec, *window, args.out_of_bounds_policy, args.fill_values)
+
+
 @slice.check
 def _(args: Any) -> None:
     check_policy(args)
@@ -351,6 +370,17 @@ def flip(
     for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):
         kernels.everyday.mirror_image(source, pixel, vertical, horizontal, target)
     return out
+
+
+@flip.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if specs[0].layout != "HWC" or 0 in shape:
+        return None
+    row = math.prod(shape[1:]) * dtype.itemsize
+    if not args.horizontal:
+        return kernels.moving.upside_down(row if args.vertical else row * shape[0], dtype.itemsize)
+    return kernels.normalize.mirroring(row, args.vertical) if shape[2] == 3 and dtype == np.uint8 else None
 
 
 @flip.rows
@@ -462,6 +492,16 @@ def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
         if extent < target[axis]:
             out[(*inside[:axis], np.s_[extent:])] = values[0]
     return out
+
+
+@pad.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    target = padded_shape(shape, [shape], args.axes, args.axis_names, args.shape, args.align, specs[0].layout)
+    byte = byte_around(fill_values_of((args.fill_value,), dtype), target, shape)
+    if byte is None or 0 in shape:
+        return None
+    return kernels.moving.framing(shape, dtype.itemsize, (0, 0), shape, (0, 0), byte, target)
 
 
 def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align: Any, layout: str) -> tuple[int, ...]:

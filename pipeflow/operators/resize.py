@@ -42,6 +42,7 @@ from pipeflow.operators.sampling import (
     resized_spec,
     run,
     spatial_axes,
+    taps_of,
     whole_pixels,
 )
 from pipeflow.operators.windows import (
@@ -132,6 +133,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
             extents = [UNKNOWN] * count
     spec = resized_spec(specs[0], args, extents)
     return (spec, Spec((count,), np.int32, "")) if args.save_attrs else spec
+
+
+@resize.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    first, count = spatial_axes(specs[0].layout)
+    axes = resize_axes(specs[0].shape[first : first + count], specs[0].layout[first : first + count], args)
+    taps = taps_of(axes, args)
+    return lambda image, out: kernels.everyday.resample_any(image, first, taps, out)
 
 
 @resize.rows

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Floats, Out, Sample, default, operator, required
+from pipeflow.declare import Arg, Floats, Out, Sample, Spec, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
 PAGE = """These operators replace the values of images: they invert them, reduce the number of levels, or stretch them
@@ -52,6 +52,12 @@ def solarize(
     return kernels.tones.solarize(image, threshold, out)
 
 
+@solarize.ready
+def _(_specs: tuple[Spec, ...], args: Any) -> Any:
+    compute, limit = kernels.tones.solarize, args.threshold
+    return kernels.byte_tables.of_every_byte(lambda values, result: compute(values, limit, result))
+
+
 @operator(
     "solarize_add", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True
 )
@@ -65,6 +71,12 @@ def solarize_add(
 ) -> Sample:
     """Adds a number to the values below a threshold; results are limited to 0 to 255."""
     return kernels.tones.raised(image, threshold, shift, out)
+
+
+@solarize_add.ready
+def _(_specs: tuple[Spec, ...], args: Any) -> Any:
+    compute, limit, shift = kernels.tones.raised, args.threshold, args.shift
+    return kernels.byte_tables.of_every_byte(lambda values, result: compute(values, limit, shift, result))
 
 
 @operator(

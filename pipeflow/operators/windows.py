@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Arg, Floats, Ints, KernelCalls, Layout, SpecColumn, parameters, require
+from pipeflow.declare import Arg, Floats, Ints, KernelCalls, Layout, Spec, SpecColumn, parameters, require
 from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 
@@ -381,6 +381,29 @@ def cut(
     if part.size:
         out[inside] = part
     return out
+
+
+def cutting(
+    spec: Spec,
+    axes: Sequence[int],
+    anchors: Sequence[int],
+    sizes: Sequence[int],
+    policy: str,
+    fill_values: Sequence[float],
+) -> Any:
+    """`cut` for data of one shape and type; None if the window is partly outside and the fill value is not one byte."""
+    shape, dtype = spec.shape, spec.dtype
+    window = place_cut(shape, axes, anchors, sizes, policy)
+    if not window.outside:
+        view = tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])
+        return lambda data: data[view]
+    channel = spec.layout.find("C") if spec.layout else -1
+    byte = byte_around(fill_table(fill_values, dtype, shape, channel), shape, window.extents)
+    if byte is None or 0 in window.extents:
+        return None
+    empty, target = np.empty, tuple(window.shape)
+    fill = kernels.moving.framing(shape, dtype.itemsize, window.low, window.extents, window.offset, byte, target)
+    return lambda data: fill(data, empty(target, dtype))
 
 
 _place_cut = lru_cache(maxsize=1024)(place_cut)

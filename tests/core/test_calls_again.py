@@ -17,6 +17,7 @@ def fresh():
     """No operator remembers calls of other tests."""
     for op in registry.values():
         op.plain_calls.clear()
+        op.known_calls.clear()
 
 
 def the_whole_way(monkeypatch, call):
@@ -46,19 +47,87 @@ CALLS = [
     lambda image: fn.warp_affine(image, matrix=[[1.0, 0.5, 0], (0, -0.0, 2)]),
     lambda image: fn.brightness(image, brightness=np.float32(1.3), dtype=None),
     lambda image: fn.rotate(image, angle=np.int64(20), size=None),
+    lambda image: fn.flip(image),
+    lambda image: fn.flip(image, horizontal=False),
+    lambda image: fn.flip(image, horizontal=0, vertical=True),
+    lambda image: fn.flip(image, vertical=True),
+    lambda image: fn.flip(image, depthwise=True),
+    lambda image: fn.transpose(image, perm=[1, 0, 2]),
+    lambda image: fn.transpose(image, perm=[2, 0, 1]),
+    lambda image: fn.crop(image, crop=(3, 4), dtype=types.FLOAT),
+    lambda image: fn.crop(image, crop=(30, 4), out_of_bounds_policy="pad", fill_values=7),
+    lambda image: fn.slice(image, start=(1, 2), shape=(3, 4), axes=(0, 1)),
+    lambda image: fn.slice(image, start=(-1, 2), shape=(30, 4), axes=(0, 1), out_of_bounds_policy="pad"),
+    lambda image: fn.slice(image, start=(-1, 2), shape=(30, 4), axes=(0, 1), out_of_bounds_policy="trim_to_shape"),
+    lambda image: fn.crop(image, crop=(30, 4), out_of_bounds_policy="pad", fill_values=[1.0, 2.0, 3.0]),
+    lambda image: fn.slice(image, np.array([0.25, 0.5]), np.array([0.5, 0.5])),
+    lambda image: fn.slice(image, start=[-40], shape=[30], axes=[0], out_of_bounds_policy="pad", fill_values=3),
+    lambda image: fn.pad(image, axes=(0, 1), shape=[20, 4], fill_value=255),
+    lambda image: fn.pad(image, axes=(2,), shape=[4], fill_value=1),
+    lambda image: fn.channel_shuffle(image, key=2),
+    lambda image: fn.channel_shuffle(image, key=5),
+    lambda image: fn.channel_dropout(image, key=5),
+    lambda image: fn.solarize(image, threshold=100.5),
+    lambda image: fn.solarize_add(image, shift=70, threshold=90.0),
+    lambda image: fn.contrast(image, contrast=1.7, contrast_center=20.0),
+    lambda image: fn.brightness_contrast(image, brightness=0.3, brightness_shift=0.1, contrast=-1.0),
+    lambda image: fn.lookup_table(image, keys=[1, 200], values=[9.0, 300.0], default_value=4.0, dtype=types.UINT8),
+    lambda image: fn.resize(image, size=(20, 31), antialias=False),
+    lambda image: fn.resize(image, size=(20, 31), interp_type=types.INTERP_CUBIC, antialias=False),
+    lambda image: fn.rotate90(image, times=3),
 ]
 
 
 @pytest.mark.parametrize("call", CALLS, ids=range(len(CALLS)))
 def test_the_same_result(call, monkeypatch):
     """The first call, the second, and one with another image are what they are on the whole way."""
-    for image in (IMAGE, IMAGE, IMAGE, IMAGE[2:, 1:].copy(), IMAGE[:, ::2]):
+    fixed = IMAGE[::-1].copy()
+    fixed.flags.writeable = False
+    for image in (IMAGE, IMAGE, IMAGE, IMAGE[2:, 1:].copy(), IMAGE[:, ::2], fixed, IMAGE):
         got, expected = call(image), the_whole_way(monkeypatch, lambda image=image: call(image))
         assert type(got) is type(expected)
         pairs = zip(got, expected, strict=True) if isinstance(got, list) else [(got, expected)]
         for one, other in pairs:
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
+    assert any(op.known_calls for op in registry.values()), "no call was kept"
+
+
+OTHERS = {
+    "flip": lambda x: fn.flip(x, vertical=True, horizontal=False),
+    "mirrored": lambda x: fn.flip(x),
+    "transpose": lambda x: fn.transpose(x, perm=[1, 0, 2]),
+    "slice": lambda x: fn.slice(x, start=(-1, 2), shape=(30, 4), axes=(0, 1), out_of_bounds_policy="pad"),
+    "pad": lambda x: fn.pad(x, axes=(0, 1), shape=[20, 30]),
+    "resize": lambda x: fn.resize(x, size=(12, 13), antialias=False),
+    "brightness": lambda x: fn.brightness(x, brightness=0.3),
+}
+
+
+@pytest.mark.parametrize("call", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "f4", "f8", "?"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_the_same_result_for_other_types(call, dtype, channels, monkeypatch):
+    """The short forms of operators give what their bodies give, for every type and number of channels."""
+    image = np.random.default_rng(9).integers(0, 100, (9, 11, channels)).astype(dtype)
+    for _ in range(3):
+        got, expected = call(image), the_whole_way(monkeypatch, lambda: call(image))
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_arguments_that_are_written_alike_are_different():
+    """An array, its bytes and a type have the same bytes; a kept call is only for the one it was made with."""
+    image = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for _ in range(3):
+        assert fn.cast(image, dtype=types.INT16).dtype == np.int16
+        assert fn.cast(image, dtype=5).dtype == np.int16
+        assert fn.cast(image, dtype=np.int16).dtype == np.int16
+        for kind, expected in ((np.float32, 1), (np.int32, 0)):
+            mean = np.array([[1]], np.int32).view(kind)
+            assert fn.normalize(np.ones((2, 2), np.float32), mean=mean, stddev=1.0)[0, 0] == expected
+        with pytest.raises((TypeError, ValueError)):
+            fn.cast(image, dtype=b"INT16")
 
 
 def test_a_call_is_known_by_types_and_values():

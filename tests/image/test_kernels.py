@@ -5,7 +5,8 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-from pipeflow.kernels.cpu import casting, color, filters, fused, normalize, resample, warp
+from pipeflow.kernels.cpu import casting, color, enlarging, filters, fused, normalize, resample, warp
+from pipeflow.kernels.cpu.simd import near
 
 RNG = np.random.default_rng(7)
 FILTERS = {"linear": 1, "cubic": 2, "lanczos3": 3, "triangular": 4, "gaussian": 5}
@@ -99,6 +100,29 @@ def test_tiny_images_and_single_pixels_resample():
             constant = np.full((height, width, channels), 91, np.uint8)
             for kind in FILTERS:
                 assert (resized(constant, 5, 4, kind, True, np.uint8) == 91).all()
+
+
+@pytest.mark.skipif(not near.can_choose(), reason="this processor does not choose 16 of 32 numbers in one step")
+def test_images_that_become_larger_are_the_same_both_ways():
+    """Sixteen results at a time have the bits of the other kernel, for all channels, small images and mirrored ones."""
+    used = 0
+    for _ in range(150):
+        channels, kind = int(RNG.integers(1, 5)), int(RNG.integers(1, 3))
+        (h, w), (tall, wide) = RNG.integers(1, 60, 2).tolist(), RNG.integers(1, 90, 2).tolist()
+        given = image(h, w, channels)
+        y = resample.axis_taps(h, 0.0, h, tall, kind, True)
+        x = resample.axis_taps(w, 0.0, w, wide, kind, False, mirror=bool(RNG.integers(2)))
+        got, expected = np.empty((2, tall, wide * channels), np.uint8)
+        if not enlarging.fits(given, y, x, got.reshape(tall, wide, channels)):
+            continue
+        rows = given.reshape(h, w * channels)
+        used += enlarging.resample_near(rows, channels, y, x, got)
+        if channels == 1:
+            resample.resample_plane(rows, y, x, expected)
+        else:
+            resample.resample(rows, channels, y, x, expected)
+        np.testing.assert_array_equal(got, expected)
+    assert used > 50
 
 
 def test_a_region_reads_its_surroundings_and_mirrors_when_reversed():

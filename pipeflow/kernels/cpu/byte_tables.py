@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd import bytes as simd
 
 ENOUGH = 2048  # fewer bytes are computed faster than a table is made
@@ -28,6 +28,29 @@ def translated(source: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.nda
     """The entry of each byte in a table of 256 bytes."""
     translate_flat(plain(source).reshape(-1), table, out.reshape(-1))
     return out
+
+
+Filling = Callable[[np.ndarray, np.ndarray], np.ndarray]  # fills its second argument and returns it
+
+
+def filled_by_table(table: np.ndarray) -> Filling:
+    """`translated` with one table, for many calls."""
+    translate = machine_code(translate_flat, BYTES, BYTES, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        translate(source.ravel(), table, out.ravel())
+        return out
+
+    return run
+
+
+def of_every_byte(compute: Callable[[np.ndarray, np.ndarray], object]) -> Filling | None:
+    """What computes each byte independently, as a look-up in a table; None if this processor computes faster."""
+    if not fast():
+        return None
+    table = np.empty(256, np.uint8)
+    compute(VALUES, table)
+    return filled_by_table(table)
 
 
 def by_table(compute: Callable[[np.ndarray, np.ndarray], object], source: np.ndarray, out: np.ndarray) -> np.ndarray:

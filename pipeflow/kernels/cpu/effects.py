@@ -1,11 +1,12 @@
 """Effects on pixels: channels in another order, sharpening by a blurred image."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.bytes import at_once, reorder_pixels
 
 
@@ -27,6 +28,17 @@ def pixels_of_bytes(source: np.ndarray, order: Sequence[int], fill: int, out: np
     """Puts the channels of pixels of three bytes into another order; a negative number is replaced by the fill value."""
     order_pixels(plain(source).reshape(-1), *group_of(tuple(order), fill), out.reshape(-1))
     return out
+
+
+def reordering(order_of: Callable[[int, Any], list[int]]) -> Callable[..., np.ndarray]:
+    """`pixels_of_bytes` for many calls, in the order for a key."""
+    reorder = machine_code(order_pixels, BYTES, *group_of((0, 1, 2), 0), BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+        reorder(source.ravel(), *group_of(tuple(order_of(3, key)), 0), out.ravel())
+        return out
+
+    return run
 
 
 @lru_cache(maxsize=64)

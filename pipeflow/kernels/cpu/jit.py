@@ -82,6 +82,20 @@ def types_of(*arguments: Any) -> tuple[Any, ...]:
     return tuple(numba.typeof(argument) for argument in arguments)
 
 
+def machine_code(compiled: dispatcher.Dispatcher, *arguments: Any) -> Callable[..., Any]:
+    """A kernel for arguments of the types of these: the types of later arguments are not looked up, and not checked.
+
+    It saves a third of the time of a call. Arrays may be read-only, because kernels never write to their inputs.
+    """
+    signature = types_of(*arguments)
+    compiled.compile(signature)
+    return compiled.overloads[signature].entry_point
+
+
+# Arguments for `machine_code`, instead of flat arrays of bytes and whole numbers.
+BYTES, NUMBER = np.empty(0, np.uint8), 0
+
+
 def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
     """True if the kernel for these types is in memory or on disk."""
     if signature in compiled.overloads:

@@ -1,14 +1,15 @@
 """Moves elements without computing: transposes arrays, and takes pixels from any places."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
-from pipeflow.kernels.cpu.byte_tables import translated
-from pipeflow.kernels.cpu.jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.byte_tables import Filling, translated
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.moves import GROUP, copy_group, copy_row, fill_bytes, transpose_block
 
 
@@ -151,6 +152,20 @@ def turn_rgb_bytes(source, first, down, across, out):
                 turn_pixels(flat, target, first + i * across + j * down, down, i * columns + j, right - j)
 
 
+def turning(first: int, down: int, across: int) -> Filling:
+    """`turn_rgb_bytes` with these places, for many calls."""
+    turn = machine_code(turn_rgb_bytes, PIXELS, NUMBER, NUMBER, NUMBER, PIXELS)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        turn(source if source.flags.c_contiguous else np.ascontiguousarray(source), first, down, across, out)
+        return out
+
+    return run
+
+
+PIXELS = np.empty((1, 1, 3), np.uint8)
+
+
 @kernel
 def turn_image(stored, swapped, upside_down, sideways, out):
     """Turns a stored image into `out`, as `jpeg_headers.read_size` describes it."""
@@ -238,6 +253,29 @@ def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def flattening(itemsize: int) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that returns the bytes of an array in order."""
+    return np.ndarray.ravel if itemsize == 1 else lambda array: array.ravel().view(np.uint8)
+
+
+@kernel
+def last_row_first(source, size, out):
+    """Copies rows of some bytes from last to first."""
+    for begin in range(0, source.size, size):
+        copy_row(source, source.size - size - begin, size, out, begin)
+
+
+def upside_down(size: int, itemsize: int) -> Filling:
+    """A function that copies rows of this number of bytes from last to first."""
+    copy, flat = machine_code(last_row_first, BYTES, NUMBER, BYTES), flattening(itemsize)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        copy(flat(source), size, flat(out))
+        return out
+
+    return run
+
+
 @kernel
 def frame_rows(source, first, stride, size, rows, fill, out, before, width):
     """Copies rows of some bytes, `stride` apart, into rows of `width` bytes from place `before` on, and fills the other bytes."""
@@ -256,12 +294,45 @@ def framed(
 
     Both have two axes, and perhaps others that are copied whole.
     """
-    inner = math.prod(data.shape[2:]) * data.itemsize
-    stride, width = data.shape[1] * inner, out.shape[1] * inner
-    first, before = low[0] * stride + low[1] * inner, place[0] * width + place[1] * inner
-    source, target = plain(data).reshape(-1).view(np.uint8), out.reshape(-1).view(np.uint8)
-    frame_rows(source, first, stride, extents[1] * inner, extents[0], np.uint8(byte), target, before, width)
+    numbers, places = frame_numbers(data.shape, data.itemsize, low, extents, place, byte, out.shape)
+    frame_rows(plain(data).reshape(-1).view(np.uint8), *numbers, out.reshape(-1).view(np.uint8), *places)
     return out
+
+
+def frame_numbers(
+    shape: Sequence[int],
+    itemsize: int,
+    low: Sequence[int],
+    extents: Sequence[int],
+    place: Sequence[int],
+    byte: int,
+    target: Sequence[int],
+) -> tuple[tuple[Any, ...], tuple[int, int]]:
+    """The arguments of `frame_rows` before and after the output, for data and an output of these shapes."""
+    inner = math.prod(shape[2:]) * itemsize
+    stride, width = shape[1] * inner, target[1] * inner
+    first, before = low[0] * stride + low[1] * inner, place[0] * width + place[1] * inner
+    return (first, stride, extents[1] * inner, extents[0], np.uint8(byte)), (before, width)
+
+
+def framing(
+    shape: Sequence[int],
+    itemsize: int,
+    low: Sequence[int],
+    extents: Sequence[int],
+    place: Sequence[int],
+    byte: int,
+    target: Sequence[int],
+) -> Filling:
+    """`framed` for data and outputs of these shapes."""
+    numbers, places = frame_numbers(shape, itemsize, low, extents, place, byte, target)
+    copy, flat = machine_code(frame_rows, BYTES, *numbers, BYTES, *places), flattening(itemsize)
+
+    def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        copy(flat(data), *numbers, flat(out), *places)
+        return out
+
+    return run
 
 
 @kernel

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeflow.kernels.cpu.byte_tables import Filling
 from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.everyday import NORMALIZED
-from pipeflow.kernels.cpu.jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.bytes import at_once, mirror_pixels
 from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
@@ -70,13 +71,11 @@ def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, heig
 
 
 @kernel(fastmath=False)
-def mirror_rgb_rows(source, upside_down, order, out):
+def mirror_rgb_rows(source, size, upside_down, order, out):
     """Copies rows of pixels of three bytes from right to left, and if requested, the last row first."""
-    height, size = source.shape
-    flat, target = source.reshape(source.size), out.reshape(out.size)
-    for i in range(height):
-        begin = (height - 1 - i if upside_down else i) * size
-        mirror_pixels(flat, begin, target, i * size, order, size // 3)
+    for begin in range(0, source.size, size):
+        row = source.size - size - begin if upside_down else begin
+        mirror_pixels(source, row, out, begin, order, size // 3)
 
 
 # The order of the bytes of a group of mirrored pixels; the first byte belongs to the pixel before the group.
@@ -86,11 +85,22 @@ MIRRORED = np.array([1 + 3 * pixel + k for pixel in range(at_once() - 1, -1, -1)
 def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> np.ndarray:
     """Mirrors rows (H, W * pixel) of any element type."""
     if source.dtype == np.uint8 and pixel == 3 and sideways:
-        mirror_rgb_rows(plain(source), upside_down, MIRRORED, out)
+        mirror_rgb_rows(plain(source).reshape(-1), source.shape[1], upside_down, MIRRORED, out.reshape(-1))
         return out
     raw = RAW[source.dtype.itemsize]
     mirror_rows(plain(source).view(raw), pixel, upside_down, sideways, out.view(raw))
     return out
+
+
+def mirroring(size: int, upside_down: bool) -> Filling:
+    """A function that mirrors rows of pixels of three bytes, with this number of bytes, from left to right."""
+    mirror = machine_code(mirror_rgb_rows, BYTES, NUMBER, upside_down, MIRRORED, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        mirror(source.ravel(), size, upside_down, MIRRORED, out.ravel())
+        return out
+
+    return run
 
 
 def bits(array: np.ndarray) -> np.ndarray:

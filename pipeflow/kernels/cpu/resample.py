@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from pipeflow.kernels.cpu import enlarging
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.everyday import CUBIC, GAUSSIAN, LANCZOS3, NEAREST, Taps
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
@@ -291,6 +292,10 @@ def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> Non
         cast(wide, out)
         return
     height, width = source.shape[:2]
+    if enlarging.fits(source, y, x, out) and enlarging.resample_near(
+        plain(source).reshape(height, width * pixel), pixel, y, x, out.reshape(len(out), -1)
+    ):
+        return
     if pixel == 1:
         resample_plane(plain(source).reshape(height, width), y, x, out.reshape(out.shape[:2]))
         return
