@@ -180,8 +180,8 @@ class AbsentModules:
 
 
 def install(root: str, *modules: ModuleType) -> None:
-    """Makes the package ``root`` and these modules of it explain why a name or a module is absent."""
-    for module in (sys.modules[root], *modules):
+    """Makes these modules of the package ``root`` explain why a name is absent, and imports why a module is."""
+    for module in modules:
         place = module.__name__.removeprefix(root).removeprefix(".")
         vars(module)["__getattr__"] = speaking(place, partial(getattr, module, "__all__", vars(module)))
     if not any(isinstance(finder, AbsentModules) for finder in sys.meta_path):

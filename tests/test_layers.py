@@ -89,6 +89,7 @@ THIRD_PARTY = {
 # runs, reports, CPU kernels, frameworks and optional libraries by name, functions that were saved by import path, and files of
 # the user.
 LATE_IMPORTS = (
+    "pipeflow/__init__.py",
     "pipeflow/backends/__init__.py",
     "pipeflow/executor/__init__.py",
     "pipeflow/executor/workers/__init__.py",

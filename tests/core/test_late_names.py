@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import pipeflow
 from pipeflow import fn, math, ops
 from pipeflow.declare import registry
 
@@ -23,6 +24,8 @@ def run(program):
 @pytest.mark.parametrize(
     ("line", "names"),
     [
+        ("from pipeflow import *", "loader, mix, pack, from_torch_dataset, fn"),
+        ("import pipeflow", "pipeflow.loader, pipeflow.mix"),
         ("from pipeflow.fn import *", "flip, readers, transforms"),
         ("from pipeflow.fn.readers import *", "file, webdataset"),
         ("from pipeflow.ops import *", "Flip, readers, Compose"),
@@ -51,6 +54,7 @@ def test_what_is_listed_exists_and_what_exists_is_listed():
             assert getattr(place, leaf) is op
     for place in (fn, ops, fn.readers, ops.experimental.decoders):
         assert [name for name in dir(place) if not hasattr(place, name)] == []
+    assert set(pipeflow.__all__) <= set(dir(pipeflow))
     assert {name for name, _ in inspect.getmembers(math) if not name.startswith("_")} == set(math.__all__)
 
 
