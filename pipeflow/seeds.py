@@ -19,6 +19,7 @@ _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _U = np.uint64
 _S30, _S27, _S31, _S11, _S32 = _U(30), _U(27), _U(31), _U(11), _U(32)
 _LOW = _U(0xFFFFFFFF)
+_U1, _U2, _UG = _U(_M1), _U(_M2), _U(GOLDEN)
 _TWO_POW_53 = 1.0 / (1 << 53)
 
 
@@ -31,9 +32,15 @@ def mix(x: int) -> int:
 
 def mix_array(x: np.ndarray) -> np.ndarray:
     """The same finaliser on an array of uint64, elementwise."""
-    x = (x ^ (x >> _S30)) * _U(_M1)
-    x = (x ^ (x >> _S27)) * _U(_M2)
-    return x ^ (x >> _S31)
+    y = x >> _S30  # the steps write to two arrays: new memory for each takes as long as the arithmetic on a hundred numbers
+    y ^= x
+    y *= _U1
+    z = y >> _S27
+    z ^= y
+    z *= _U2
+    np.right_shift(z, _S31, out=y)
+    y ^= z
+    return y
 
 
 def system_seed() -> int:
@@ -49,9 +56,18 @@ def node_key(seed: int, name: str) -> int:
 
 def sample_keys(key: int, positions: np.ndarray, epochs: "int | np.ndarray" = 0) -> np.ndarray:
     """The keys (uint64) of samples at one operator, from their positions and their epoch (or epochs)."""
-    where = mix_array(positions.astype(np.uint64) * _U(GOLDEN) + _U(GOLDEN))
-    when = mix_array(np.atleast_1d(np.asarray(epochs, np.uint64)) * _U(_M2) + _U(_M1))
-    return mix_array(mix_array(_U(key) ^ where) ^ when)
+    return keys_at(key, *place_of(positions, epochs))
+
+
+def place_of(positions: np.ndarray, epochs: "int | np.ndarray") -> tuple[np.ndarray, np.ndarray]:
+    """The part of the keys of samples that is the same at all operators."""
+    where = mix_array(positions.astype(np.uint64) * _UG + _UG)
+    return where, mix_array(np.atleast_1d(np.asarray(epochs, np.uint64)) * _U2 + _U1)
+
+
+def keys_at(key: int, where: np.ndarray, when: np.ndarray) -> np.ndarray:
+    """The keys of the samples at one operator."""
+    return mix_array(mix_array(where ^ _U(key)) ^ when)
 
 
 _FIRST, _NOW = mix(GOLDEN), mix(_M1)  # position 0 and epoch 0
@@ -63,13 +79,18 @@ def first_key(key: int) -> int:
 
 
 def _counters(count: int, start: int = 0) -> np.ndarray:
-    return mix_array(np.arange(start + 1, start + count + 1, dtype=np.uint64) * _U(GOLDEN))
+    return mix_array(np.arange(start + 1, start + count + 1, dtype=np.uint64) * _UG)
+
+
+_FEW_COUNTERS = _counters(64)  # of the numbers that are drawn most often
 
 
 def bits(keys: Any, count: int, start: int = 0) -> np.ndarray:
     """uint64 random bits of shape ``keys.shape + (count,)``: numbers start .. start+count-1 of every key."""
     keys = np.asarray(keys, dtype=np.uint64)
-    return mix_array(keys[..., None] ^ _counters(count, start))
+    end = start + count
+    counters = _FEW_COUNTERS[start:end] if 0 <= start and end <= len(_FEW_COUNTERS) else _counters(count, start)
+    return mix_array(keys[..., None] ^ counters)
 
 
 def units_of(bits: np.ndarray) -> np.ndarray:
@@ -96,7 +117,7 @@ def standard_normal(keys: Any, count: int, start: int = 0) -> np.ndarray:
     return radius * np.cos(2.0 * np.pi * pair[..., 1::2])
 
 
-_COUNTERS = [int(counter) for counter in _counters(64)]  # of the numbers that are drawn most often
+_COUNTERS = [int(counter) for counter in _FEW_COUNTERS]
 
 
 class Key:

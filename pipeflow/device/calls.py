@@ -93,8 +93,8 @@ def array_address(array: Any) -> int:
 class DeviceMemory(Protocol):
     """The memory for a call: the executor's segment on a device, an array in tests."""
 
-    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
-        """The addresses of memory with these numbers of bytes, for one output of every sample."""
+    def allocate(self, output: int, sizes: Sequence[int] | np.ndarray) -> Sequence[int] | np.ndarray:
+        """The addresses of memory with these numbers of bytes, for one output of every sample; of an array, an array."""
         ...
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:

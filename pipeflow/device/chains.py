@@ -51,11 +51,13 @@ class Between:
         self.scratch, self.upload = memory.scratch, memory.upload
         self.launch, self.run = memory.launch, memory.run
 
-    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+    def allocate(self, output: int, sizes: Sequence[int] | np.ndarray) -> Sequence[int] | np.ndarray:
         """Memory between two launches."""
         del output
-        ends = np.cumsum([0, *(-(-size // 256) * 256 for size in sizes)])
-        return (self._memory.scratch(int(ends[-1])) + ends[:-1]).tolist()
+        places = -(-np.asarray(sizes, np.int64) // 256) * 256
+        ends = places.cumsum()
+        addresses = self._memory.scratch(int(ends[-1])) + ends - places
+        return addresses if isinstance(sizes, np.ndarray) else addresses.tolist()
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
         """A result in memory of the inputs stays there."""

@@ -47,6 +47,16 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
     return places, end
 
 
+def offsets_column(sizes: np.ndarray) -> tuple[np.ndarray, int]:
+    """The same for an array of sizes."""
+    if not len(sizes) or (sizes == sizes[0]).all():
+        step = int(sizes[0]) if len(sizes) else 0
+        return np.arange(len(sizes)) * step, step * len(sizes)
+    places = -(-sizes // ALIGNMENT) * ALIGNMENT
+    ends = places.cumsum()
+    return ends - places, int(ends[-1])
+
+
 class DevicePool:
     """Blocks for data that leaves a segment. Each purpose has its own, so a block of one batch fits the next batch.
 

@@ -4,7 +4,7 @@ No object is made for a sample or a frame: addresses and extents are columns, an
 and from the table of the operator (declare/tables.py) by a few NumPy calls.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
@@ -15,6 +15,7 @@ import numpy as np
 from pipeflow.declare import Args, NoTable, SpecColumn, argument_column, require
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.device.calls import DeviceMemory, DevicePlanner, Launcher, SampleValues, View
+from pipeflow.device.runtime import DeviceArray, DeviceLease
 
 _view = partial(tuple.__new__, View)
 MOST = 1 << 28  # elements of a sample or a result: kernels count in 32 bits. Larger arrays are planned one by one.
@@ -30,7 +31,7 @@ class ArrayColumn:
     dtype: np.dtype
 
     @classmethod
-    def of(cls, views: Sequence[View]) -> "ArrayColumn":
+    def of(cls, views: Sequence[tuple[int, tuple[int, ...], np.dtype]]) -> "ArrayColumn":
         """The column of these views; NoTable if their types or numbers of axes differ."""
         addresses, shapes, dtypes = zip(
             *views
@@ -64,6 +65,28 @@ class ArrayColumn:
     def ends(self) -> np.ndarray:
         """The addresses after the last elements."""
         return self.addresses + self.sizes * self.dtype.itemsize
+
+
+class DeviceColumn(Sequence[DeviceArray]):
+    """The samples of a batch as a column. The object of a sample is made when it is needed, and that of most samples never is."""
+
+    __slots__ = ("_samples", "column", "lease")
+
+    def __init__(self, column: ArrayColumn, lease: DeviceLease | None) -> None:
+        self.column = column
+        self.lease = lease  # of the memory of all samples
+        self._samples: list[DeviceArray] | None = None
+
+    def __len__(self) -> int:
+        return len(self.column.addresses)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._samples is None:
+            self._samples = list(map(DeviceArray, self.column.views(), repeat(self.lease)))
+        return self._samples[index]
+
+    def __iter__(self) -> Iterator[DeviceArray]:
+        return iter(self[:])
 
 
 def stacked(values: Sequence[np.ndarray]) -> np.ndarray:
@@ -154,8 +177,8 @@ class TablePlanner:
             shapes = np.concatenate([source.shapes[:, :1], shapes], axis=1)
         sizes = shapes.prod(1)
         require(sizes.max() < MOST)
-        addresses = memory.allocate(0, (sizes * dtype.itemsize).tolist())
-        target = ArrayColumn(np.array(addresses, np.int64), shapes, dtype)
+        addresses = memory.allocate(0, sizes * dtype.itemsize)
+        target = ArrayColumn(np.asarray(addresses, np.int64), shapes, dtype)
         call = target
         if samples is not None and numbers is not None:
             source, call, table = source.frames(samples, numbers), target.frames(samples, numbers), table[samples]

@@ -15,6 +15,7 @@ from pipeflow import backends, tensors, types
 from pipeflow.device.calls import View, array_address
 from pipeflow.device.memory import JOINED, offsets
 from pipeflow.device.runtime import LEGACY, DeviceArray, Runtime
+from pipeflow.device.tables import DeviceColumn
 from pipeflow.errors import RaggedBatch
 from pipeflow.tensors import Metadata, Shape, TensorCPU, TensorListCPU, fitting_layout, position_of
 
@@ -209,7 +210,7 @@ class TensorListGPU(Metadata):
 
     __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_runtime", "_samples", "_source_info", "_wrapped")
     _runtime: Runtime
-    _samples: list[DeviceArray]
+    _samples: Sequence[DeviceArray]
     _wrapped: list[TensorGPU]  # the samples, if they are not from a pipeline
     _dense: TensorGPU | None
     _dtype: np.dtype
@@ -255,7 +256,7 @@ class TensorListGPU(Metadata):
     def from_parts(
         cls,
         runtime: Runtime,
-        samples: list[DeviceArray],
+        samples: Sequence[DeviceArray],
         dtype: np.dtype | None,
         ndim: int | None,
         layout: str,
@@ -264,8 +265,11 @@ class TensorListGPU(Metadata):
         """A batch of a pipeline: nothing is checked."""
         batch = cls.__new__(cls)
         batch._runtime, batch._samples, batch._wrapped, batch._dense = runtime, samples, [], None
-        batch._dtype = samples[0].dtype if samples else np.dtype(np.float32) if dtype is None else dtype
-        batch._ndim = samples[0].ndim if samples else ndim or 0
+        if isinstance(samples, DeviceColumn):
+            batch._dtype, batch._ndim = samples.column.dtype, samples.column.shapes.shape[1]
+        else:
+            batch._dtype = samples[0].dtype if samples else np.dtype(np.float32) if dtype is None else dtype
+            batch._ndim = samples[0].ndim if samples else ndim or 0
         batch._layout, batch._source_info = layout, source_info
         return batch
 

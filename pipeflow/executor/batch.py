@@ -6,8 +6,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from pipeflow import system
+from pipeflow import seeds, system
 from pipeflow.declare import column_values
+from pipeflow.device.tables import DeviceColumn
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import add_notes, count_of
 from pipeflow.plan import Plan, Step
@@ -141,6 +142,7 @@ class BatchRun:
         "origins",
         "padding",
         "pending",
+        "places",
         "positions",
         "read",
         "region",
@@ -170,6 +172,7 @@ class BatchRun:
         # guard -> its samples; only those that were computed
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}
         self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # (slot, kind) -> the arguments of all samples
+        self.places: tuple[Any, ...] = (None, None)  # positions and epochs, and the part of all keys that they give
         self.keys: dict[int, Any] = {}  # the keys of a random step, by its first output slot (or its name)
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
@@ -277,6 +280,14 @@ class BatchRun:
             self.masks[guard] = known
         return known
 
+    def keys_at(self, key: int) -> np.ndarray:
+        """The keys of all samples at the operator with this key."""
+        positions, epochs, *place = self.places
+        if positions is not self.positions or epochs is not self.epochs:
+            place = list(seeds.place_of(self.positions, self.epochs))
+            self.places = (self.positions, self.epochs, *place)
+        return seeds.keys_at(key, *place)
+
     def column(self, slot: int, kind: Any) -> list[Any] | None:
         """The values of a slot as arguments of that kind, one for each sample; None if each must be converted by itself."""
         values = self.values[slot]
@@ -322,10 +333,10 @@ class BatchRun:
                 values = self.delivered(values, rows, number, device if plan.slots[slot].memory == "device" else None)
                 info = None if info is None else [info[row] for row in rows]
             if plan.slots[slot].memory == "device" and device is not None:
+                samples = values if isinstance(values, DeviceColumn) else list(values)
+                layout = self.layouts[slot] or ""
                 results.append(
-                    TensorListGPU.from_parts(
-                        device.runtime, list(values), spec.dtype, spec.ndim, self.layouts[slot] or "", info
-                    )
+                    TensorListGPU.from_parts(device.runtime, samples, spec.dtype, spec.ndim, layout, info)
                 )
                 continue
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
@@ -349,7 +360,7 @@ class BatchRun:
 
 def value_at(values: Any, sample: int) -> Any:
     """A row of a slot, whatever the form of its values."""
-    return values[sample] if type(values) is list else values[sample, ...]
+    return values[sample, ...] if isinstance(values, np.ndarray) else values[sample]
 
 
 def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
@@ -358,7 +369,7 @@ def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
     if values is None:
         return
     if type(values) is not list:
-        values = batch.values[slot] = [values[index, ...] for index in range(len(values))]
+        values = batch.values[slot] = [value_at(values, index) for index in range(len(values))]
     values[sample] = value
 
 

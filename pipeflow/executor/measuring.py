@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Any
 
+import numpy as np
+
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import Statistics
@@ -108,9 +110,9 @@ class Measuring:
                 if values is None:
                     continue  # the output was in the memory of a thread
                 sizes = (
-                    [x.nbytes for x in values if x is not None]
-                    if isinstance(values, list)
-                    else [values.nbytes // max(len(values), 1)] * len(values)
+                    [values.nbytes // max(len(values), 1)] * len(values)
+                    if isinstance(values, np.ndarray)
+                    else [x.nbytes for x in values if x is not None]
                 )
                 totals.append(sum(sizes))
                 largest.append(max(sizes, default=0))

@@ -4,6 +4,7 @@ from functools import partial
 
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
+from pipeflow.device.tables import DeviceColumn
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.graphs import refuse
@@ -72,7 +73,9 @@ class DeviceSegment(DeviceStage):
         for step in self.stage.steps:
             for slot in step.inputs:
                 values = batch.values[slot]
-                if type(values) is list:
+                if type(values) is DeviceColumn:
+                    leases += [] if values.lease is None else [values.lease]
+                elif type(values) is list:
                     leases += [x.lease for x in values if type(x) is DeviceArray and x.lease is not None]
         try:
             work.send()

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.device.chains import ChainPlanner
 from pipeflow.device.memory import offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease
-from pipeflow.device.tables import TablePlanner, stacked
+from pipeflow.device.tables import DeviceColumn, TablePlanner, stacked
 from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.device.work import CallMemory, Work
 from pipeflow.executor.runners.base import BoundStep
@@ -68,8 +67,11 @@ class UploadStep(SegmentStep):
                 batch.values[target][row] = self.inputs(batch, work, row)[0]
             return
         samples = [value_at(values, row) for row in rows]
-        if any(sample.dtype.hasobject for sample in samples):
+        if any([sample.dtype.hasobject for sample in samples]):
             raise TypeError("the data is text, and str and bytes stay on the CPU: encode it as numbers first")
+        if len(samples) == batch.size and DeviceSample not in set(map(type, samples)):
+            batch.values[target] = work.put(samples, slot=target)
+            return
         there = [type(sample) is DeviceSample for sample in samples]
         for kind, move in ((False, partial(work.put, slot=target)), (True, work.adopt)):
             chosen = [place for place, on in enumerate(there) if on == kind]
@@ -202,22 +204,23 @@ class OperatorStep(SegmentStep):
         arguments = {name: column_at(batch.values[slot], rows) for name, slot in self.step.arguments}
         keys = self.batch_keys(batch) if self.op.random else np.zeros(batch.size, np.uint64)
         memory = CallMemory(work, self.step)
-        output, layout = self.by_table(inputs, arguments, keys[rows], layouts, memory)
+        output, layout = self.by_table(inputs, arguments, column_at(keys, rows), layouts, memory)
         (lease,) = memory.leases
-        made = map(DeviceArray, output.views(), repeat(lease))
-        values = batch.values[target]
-        if len(rows) == len(values):
-            values[:] = made
+        made = DeviceColumn(output, lease)
+        if len(rows) == batch.size:
+            batch.values[target] = made
         else:
             for row, array in zip(rows, made):
-                values[row] = array
-        work.columns[target] = rows, output
+                batch.values[target][row] = array
+            work.columns[target] = rows, output
         batch.layouts[target] = layout or batch.layouts[target] or ""
 
 
 def column_at(values: Any, rows: list[int]) -> np.ndarray:
-    """The values of an argument for these rows, as one array."""
-    return values[rows] if isinstance(values, np.ndarray) else stacked([np.asarray(values[row]) for row in rows])
+    """The values of an argument for these rows, in ascending order, as one array."""
+    if isinstance(values, np.ndarray):
+        return values if len(rows) == len(values) else values[rows]
+    return stacked([np.asarray(values[row]) for row in rows])
 
 
 EVERYDAY = {"C": 3, "F": 2, "D": 4}

@@ -8,7 +8,7 @@ from pipeflow.backends.cpu import Arena
 from pipeflow.declare import OpDef
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, put
 from pipeflow.executor.device.device import Device, Landing
 from pipeflow.executor.runners.base import StageRunner, StandIn, traits_of
 from pipeflow.executor.surroundings import Surroundings
@@ -93,11 +93,13 @@ class DeviceStage(StageRunner):
                 batch.values[slot] = [None] * batch.size
                 batch.layouts[slot] = spec.layout
             for row in rows or ():
-                batch.values[slot][row] = None
+                put(batch, slot, row, None)
 
     def active(self, batch: BatchRun, step: Step, rows: list[int] | None) -> list[int]:
         """The rows that a step runs for."""
         active = batch.active(step.guard)
+        if active is None and rows is None and not batch.failures:
+            return list(range(batch.size))
         every: Iterable[int] = range(batch.size) if active is None else active
         wanted = None if rows is None else set(rows)
         return [row for row in every if row not in batch.failures and (wanted is None or row in wanted)]

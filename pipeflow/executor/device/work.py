@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.declare import NoTable
 from pipeflow.device.calls import View, array_address
-from pipeflow.device.memory import DeviceArena, PinnedBlock, aligned, offsets
+from pipeflow.device.memory import DeviceArena, PinnedBlock, aligned, offsets, offsets_column
 from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceArray, DeviceLease, wait_for, wait_for_default_streams
-from pipeflow.device.tables import ArrayColumn
+from pipeflow.device.tables import ArrayColumn, DeviceColumn
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
 from pipeflow.executor.device.graphs import Queued
@@ -135,6 +136,8 @@ class Work:
 
     def column(self, values: Sequence[DeviceArray], slot: int, rows: list[int]) -> ArrayColumn:
         """Rows of a slot as a column."""
+        if type(values) is DeviceColumn and len(rows) == len(values):
+            return values.column
         known = self.columns.get(slot)
         if known is None or known[0] != rows:
             known = self.columns[slot] = rows, ArrayColumn.of([values[row].view for row in rows])
@@ -164,7 +167,7 @@ class Work:
         place[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return address
 
-    def put(self, samples: Sequence[np.ndarray], slot: int | None = None) -> list[DeviceArray]:
+    def put(self, samples: Sequence[np.ndarray], slot: int | None = None) -> Sequence[DeviceArray]:
         """Samples that are copied to the device, one after another; those of a slot from where they are, if possible."""
         starts, total = offsets([sample.nbytes for sample in samples])
         runs = None if slot is None else runs_of(samples, starts)
@@ -176,10 +179,11 @@ class Work:
             self.sent += samples
         else:
             address, lease = self._staged(samples, starts, total)
-        return [
-            DeviceArray(View(address + start, sample.shape, sample.dtype), lease)
-            for sample, start in zip(samples, starts)
-        ]
+        views = [(address + start, sample.shape, sample.dtype) for sample, start in zip(samples, starts)]
+        try:
+            return DeviceColumn(ArrayColumn.of(views), lease)
+        except NoTable:  # types or numbers of axes differ
+            return [DeviceArray(View(*view), lease) for view in views]
 
     def _staged(self, samples: Sequence[np.ndarray], starts: Sequence[int], total: int) -> tuple[int, DeviceLease]:
         place, address, lease = self.stage(total)
@@ -262,10 +266,11 @@ class CallMemory:
         self.step = step
         self.leases: list[DeviceLease | None] = []
 
-    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+    def allocate(self, output: int, sizes: Sequence[int] | np.ndarray) -> Sequence[int] | np.ndarray:
         """The addresses of one output of all samples."""
         memory, slot = self.work.memory, self.step.outputs[output]
-        starts, total = offsets(sizes)
+        column = isinstance(sizes, np.ndarray)
+        starts, total = offsets_column(sizes) if column else offsets(sizes)
         if slot not in memory.held:
             self.leases.append(None)
             base = memory.arena.take(total)
@@ -274,7 +279,7 @@ class CallMemory:
             self.leases.append(lease)
             self.work.leases.append(lease)
             base = lease.block.address
-        return [base + start for start in starts]
+        return base + starts if column else [base + start for start in starts]
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
         """Results in memory of the inputs stay there; the inputs of the step are kept as long as they are."""

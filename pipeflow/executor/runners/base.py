@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import declare, seeds
+from pipeflow import declare
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import BatchCall, OpDef, Traits
 from pipeflow.errors import add_notes
@@ -73,7 +73,7 @@ class BoundStep:
 
     def batch_keys(self, batch: BatchRun) -> np.ndarray:
         """The keys of all samples of a batch at this step."""
-        return seeds.sample_keys(self.step.key or 0, batch.positions, batch.epochs)
+        return batch.keys_at(self.step.key or 0)
 
     def sources(self, batch: BatchRun) -> Any:
         """The source_info of the samples, for operators that need it."""
