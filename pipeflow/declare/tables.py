@@ -47,15 +47,15 @@ def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
     """The values of an argument for all samples, converted as ``from_sample`` converts each of them."""
     kind = param.type
     require(values.dtype.kind in "biuf" and values.dtype != np.uint64)
-    if values.dtype.kind == "f":
-        require(np.abs(values) < 2.0**63)  # finite, and no integer overflows
+    if values.dtype.kind == "f" and values.size:
+        require(-(2.0**63) < values.min() and values.max() < 2.0**63)  # finite, and no integer overflows
     flat = values.reshape(len(values), -1)
     if kind in ("ints", "floats"):
         return flat.astype(np.int64 if kind == "ints" else np.float64)
     require(flat.shape[1] == 1)
     flat = flat[:, 0]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        require(np.isin(flat, [member.value for member in kind]))
+        require(set(flat.tolist()) <= {member.value for member in kind})
         return flat.astype(np.int64)
     require(kind in (bool, int, float))
     return flat.astype({bool: np.bool_, int: np.int64, float: np.float64}[kind])
@@ -63,4 +63,6 @@ def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
 
 def half_up(values: np.ndarray) -> np.ndarray:
     """The nearest integers, halves rounded away from zero."""
+    if (values >= 0).all():
+        return np.floor(values + 0.5).astype(np.int64)
     return np.where(values >= 0, np.floor(values + 0.5), np.ceil(values - 0.5)).astype(np.int64)

@@ -136,8 +136,9 @@ class Launcher:
 
     def scratch_each(self, sizes: np.ndarray) -> np.ndarray:
         """The addresses of several pieces of such memory, with these numbers of bytes."""
-        ends = np.cumsum(ceil_div(sizes, ALIGNMENT) * ALIGNMENT)
-        return self.scratch(int(ends[-1])) + np.concatenate([[0], ends[:-1]])
+        places = ceil_div(sizes, ALIGNMENT) * ALIGNMENT
+        ends = places.cumsum()
+        return ends - places + self.scratch(int(ends[-1]))
 
     def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
         """An array in memory for data between two launches of this call."""
@@ -149,12 +150,13 @@ class Launcher:
 
         ``kernel`` is "file.cu:name<types>", one of those listed in pipeflow.kernels.gpu.
         """
-        first = np.zeros(len(rows) + 1, np.int32)
-        np.cumsum(blocks, out=first[1:])
-        if first[-1]:
-            self._memory.launch(
-                kernel, int(first[-1]), threads, self._memory.upload(rows), self._memory.upload(first), len(rows)
-            )
+        ends = np.asarray(blocks).cumsum()
+        grid = int(ends[-1]) if len(ends) else 0
+        if grid:
+            first = np.empty(len(rows) + 1, np.int32)
+            first[0], first[1:] = 0, ends
+            memory = self._memory
+            memory.launch(kernel, grid, threads, memory.upload(rows), memory.upload(first), len(rows))
 
     def run(self, function: Callable[..., None], *views: View) -> None:
         """Queues ``function(array_module, *arrays)`` between the launches."""

@@ -6,7 +6,7 @@ and from the table of the operator (declare/tables.py) by a few NumPy calls.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import Any
 
@@ -53,13 +53,13 @@ class ArrayColumn:
     def frames(self, samples: np.ndarray, numbers: np.ndarray) -> "ArrayColumn":
         """Frames of the samples, by the numbers of both."""
         shapes = self.shapes[samples, 1:]
-        size = shapes.prod(1) * self.dtype.itemsize
+        size = products(shapes) * self.dtype.itemsize
         return ArrayColumn(self.addresses[samples] + numbers * size, shapes, self.dtype)
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """The numbers of elements."""
-        return self.shapes.prod(1)
+        return products(self.shapes)
 
     @property
     def ends(self) -> np.ndarray:
@@ -99,13 +99,30 @@ def stacked(values: Sequence[np.ndarray]) -> np.ndarray:
 def strides_of(shapes: np.ndarray, itemsize: int) -> np.ndarray:
     """The strides of C-contiguous arrays with these shapes, a row for each."""
     strides = np.full(shapes.shape, itemsize, np.int64)
-    if shapes.shape[1] > 1:
-        strides[:, :-1] = shapes[:, :0:-1].cumprod(1)[:, ::-1] * itemsize
+    for axis in range(shapes.shape[1] - 1, 0, -1):  # a column at a time takes half the time of cumprod
+        np.multiply(strides[:, axis], shapes[:, axis], out=strides[:, axis - 1])
     return strides
+
+
+def products(extents: np.ndarray) -> np.ndarray:
+    """The product of each row."""
+    if extents.shape[1] == 0:
+        return np.ones(len(extents), np.int64)
+    result = extents[:, 0].copy()
+    for axis in range(1, extents.shape[1]):  # a column at a time, as above
+        result *= extents[:, axis]
+    return result
+
+
+def dots(places: np.ndarray, strides: np.ndarray) -> np.ndarray:
+    """The sum of places times strides in each row."""
+    return np.einsum("ij,ij->i", places, strides)
 
 
 def each_part(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The parts of all samples, if sample i has ``counts[i]`` parts: for each part, its sample and its number in that sample."""
+    if (counts == 1).all():
+        return np.arange(len(counts)), np.zeros(len(counts), np.int64)
     samples = np.repeat(np.arange(len(counts)), counts)
     return samples, np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -175,7 +192,7 @@ class TablePlanner:
         shapes = table["shape"] if "shape" in (table.dtype.names or ()) else inner.shapes
         if samples is not None:
             shapes = np.concatenate([source.shapes[:, :1], shapes], axis=1)
-        sizes = shapes.prod(1)
+        sizes = products(shapes)
         require(sizes.max() < MOST)
         addresses = memory.allocate(0, sizes * dtype.itemsize)
         target = ArrayColumn(np.asarray(addresses, np.int64), shapes, dtype)

@@ -112,12 +112,12 @@ def twist(
 
 def color_matrices(hue: Any, saturation: Any, value: Any, count: int) -> np.ndarray:
     """The matrices of ``color_matrix`` for ``count`` samples; the numbers may be arrays."""
-    angles = [math.radians(one) for one in np.broadcast_to(hue, count).tolist()]
+    angles = list(map(math.radians, np.ravel(hue).tolist()))
     # math and not NumPy, as in the body: NumPy's functions may differ in the last bit
     turns = np.zeros((count, 3, 3))
     turns[:, 0, 0] = 1
-    turns[:, 1, 1] = turns[:, 2, 2] = saturation * np.array([math.cos(angle) for angle in angles])
-    turns[:, 1, 2] = saturation * np.array([math.sin(angle) for angle in angles])
+    turns[:, 1, 1] = turns[:, 2, 2] = saturation * np.fromiter(map(math.cos, angles), np.float64, len(angles))
+    turns[:, 1, 2] = saturation * np.fromiter(map(math.sin, angles), np.float64, len(angles))
     turns[:, 2, 1] = -turns[:, 1, 2]
     return np.reshape(value, (-1, 1, 1)) * (FROM_YIQ @ turns @ TO_YIQ)
 

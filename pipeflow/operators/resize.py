@@ -295,15 +295,14 @@ def window_axes(extents: Sequence[int], size: Sequence[float], window: tuple[int
 @random_resized_crop.rows
 def _(specs: tuple[SpecColumn, ...], args: Any, keys: np.ndarray) -> np.ndarray:
     first, count = spatial_axes(specs[0].layout)
-    require(specs[0].shapes.all(1))
+    require(specs[0].shapes.all())
     extents = specs[0].shapes[:, first : first + count]
-    size = np.broadcast_to(args.size, (len(extents), np.shape(args.size)[-1]))
-    require((size.shape[1] in (1, 2)) and (size > 0).all())
+    size = np.asarray(args.size, np.float64)  # the same for all samples, or a row for each
+    require((size.shape[-1] in (1, 2)) and (size > 0).all())
     window = random_windows(
         keys, extents[:, 0], extents[:, 1], args.random_area, args.random_aspect_ratio, args.num_attempts
     )
-    full = np.empty_like(extents)
-    full[:] = np.maximum(1, np.floor(np.abs(size) + 0.5))
+    full = np.maximum(1, np.floor(size + 0.5)).astype(np.int64)
     return axes_table(specs, args, extents, window[:, :2], window[:, :2] + window[:, 2:], full)
 
 

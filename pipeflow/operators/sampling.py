@@ -289,7 +289,7 @@ def resize_table(specs: Sequence[SpecColumn], args: Any) -> np.ndarray:
     first, count = spatial_axes(layout)
     letters = layout[first : first + count]
     extents = specs[0].shapes[:, first : first + count]
-    require(specs[0].shapes.all(1))
+    require(specs[0].shapes.all())
     wanted, mode = _wanted_columns(letters, args)
     low, high = _regions(extents, args)
     used = np.abs(high - low)
@@ -315,11 +315,12 @@ def axes_table(
     table["shape"][:, first : first + count] = full
     axes = table["axes"]
     axes["size"], axes["low"], axes["high"], axes["full"], axes["count"] = extents, low, high, full, full
-    smaller = full < np.abs(high - low)
-    shrinking, enlarging = (
-        np.reshape(args.interp_type if kind is None else kind, (-1, 1)) for kind in (args.min_filter, args.mag_filter)
-    )
-    axes["kind"] = np.where(smaller, shrinking, enlarging)
+    filters = (args.interp_type if kind is None else kind for kind in (args.min_filter, args.mag_filter))
+    shrinking, enlarging = (kind[:, None] if isinstance(kind, np.ndarray) else int(kind) for kind in filters)
+    if shrinking is enlarging:
+        axes["kind"] = shrinking
+    else:
+        axes["kind"] = np.where(full < np.abs(high - low), shrinking, enlarging)
     return table
 
 

@@ -196,28 +196,35 @@ def random_windows(
     attempts: int,
 ) -> np.ndarray:
     """The window of ``random_window`` for each sample of a batch, one row a sample."""
-    require((heights > 0) & (widths > 0))
+    limits = np.stack([widths, heights], axis=1)
+    require(limits > 0)
     low, high = math.log(ratio[0]), math.log(ratio[1])
     found = np.empty((len(keys), 4), np.int64)
     left = np.arange(len(keys))  # the samples without a window that fits
     for begin, end in ((0, 1), (1, attempts)):  # most samples need one attempt, and the others few
         if not left.size or begin >= end:
             break
-        height, width = heights[left, None], widths[left, None]
-        bits = seeds.bits(keys[left], 4 * (end - begin), 4 * begin).reshape(len(left), -1, 4)
+        limit = limits if begin == 0 else limits[left]
+        bits = seeds.bits(keys if begin == 0 else keys[left], 4 * (end - begin), 4 * begin).reshape(len(left), -1, 4)
         units = seeds.units_of(bits[:, :, :2])
-        target = height * width * (area[0] + (area[1] - area[0]) * units[:, :, 0])
+        target = limit[:, :1] * limit[:, 1:] * (area[0] + (area[1] - area[0]) * units[:, :, 0])
         powers = low + (high - low) * units[:, :, 1]
         # math and not NumPy, as in the body: NumPy's exponential may differ in the last bit
-        aspect = np.array([math.exp(power) for power in powers.ravel().tolist()]).reshape(powers.shape)
-        wide, tall = np.floor(np.sqrt(target * aspect) + 0.5), np.floor(np.sqrt(target / aspect) + 0.5)
-        fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
+        aspect = np.fromiter(map(math.exp, powers.ravel().tolist()), np.float64, powers.size).reshape(powers.shape)
+        sizes = np.empty((*target.shape, 2))  # width and height of each attempt
+        np.multiply(target, aspect, out=sizes[:, :, 0])
+        np.divide(target, aspect, out=sizes[:, :, 1])
+        np.sqrt(sizes, out=sizes)
+        sizes += 0.5
+        np.floor(sizes, out=sizes)
+        each = (sizes > 0) & (sizes <= limit[:, None])
+        fits = each[:, :, 0] & each[:, :, 1]
         some = fits.any(1)
-        row, first = np.flatnonzero(some), fits[some].argmax(1)
-        chosen, tall, wide = left[some], tall[row, first].astype(np.int64), wide[row, first].astype(np.int64)
-        found[chosen, 0] = seeds.integers_of(bits[row, first, 2], heights[chosen] - tall + 1)
-        found[chosen, 1] = seeds.integers_of(bits[row, first, 3], widths[chosen] - wide + 1)
-        found[chosen, 2], found[chosen, 3] = tall, wide
+        row = np.flatnonzero(some)
+        first = fits.argmax(1)[row]
+        chosen, size = left[row], sizes[row, first].astype(np.int64)
+        place = seeds.integers_of(bits[row, first, 2:], limit[row, ::-1] - size[:, ::-1] + 1)
+        found[chosen, :2], found[chosen, 2:] = place, size[:, ::-1]
         left = left[~some]
     for sample in left.tolist():
         found[sample] = largest_window(int(heights[sample]), int(widths[sample]), area, ratio)
@@ -232,23 +239,26 @@ def crop_extents_of(letters: str, extents: np.ndarray, args: Any) -> np.ndarray:
         values = np.asarray(args.crop).T  # one entry, or one column, for each axis
         require(len(values) <= 3)
         named = list(values) * 3 if len(values) == 1 else [0.0] * (3 - len(values)) + list(values)
-    sizes = np.empty_like(extents)
+    sizes = extents.copy()
     for axis, letter in enumerate(letters):
-        whole = np.trunc(named["DHW".index(letter)]).astype(np.int64)
-        sizes[:, axis] = np.where(whole > 0, whole, extents[:, axis])
+        value = named["DHW".index(letter)]
+        if np.ndim(value):
+            whole = np.trunc(value).astype(np.int64)
+            sizes[:, axis] = np.where(whole > 0, whole, extents[:, axis])
+        elif int(value) > 0:
+            sizes[:, axis] = int(value)
     return sizes
 
 
 def place_windows(letters: str, extents: np.ndarray, sizes: np.ndarray, args: Any) -> np.ndarray:
     """The anchors of ``place_window`` for each sample."""
     positions = {"D": args.crop_pos_z, "H": args.crop_pos_y, "W": args.crop_pos_x}
-    anchors = np.empty_like(extents)
+    exact = np.empty(extents.shape)
     for axis, letter in enumerate(letters):
-        position = np.asarray(positions[letter])
+        position = positions[letter]
         require((position >= 0) & (position <= 1))
-        exact = position * (extents[:, axis] - sizes[:, axis])
-        anchors[:, axis] = half_up_all(exact) if args.rounding == "round" else np.trunc(exact)
-    return anchors
+        np.multiply(extents[:, axis] - sizes[:, axis], position, out=exact[:, axis])
+    return half_up_all(exact) if args.rounding == "round" else exact.astype(np.int64)
 
 
 def cuts_of(shapes: np.ndarray, axes: Sequence[int], anchors: np.ndarray, sizes: np.ndarray, policy: str) -> np.ndarray:
@@ -256,10 +266,12 @@ def cuts_of(shapes: np.ndarray, axes: Sequence[int], anchors: np.ndarray, sizes:
     table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
     table["shape"] = table["extents"] = shapes
     low, extents, place, target = (table[name] for name in ("low", "extents", "place", "shape"))
+    if policy == "error":
+        low[:, axes], extents[:, axes], target[:, axes] = anchors, sizes, sizes
+        require((low >= 0) & (low + extents <= shapes))
+        return table
     for number, axis in enumerate(axes):
         anchor, size, extent = anchors[:, number], sizes[:, number], shapes[:, axis]
-        if policy == "error":
-            require((anchor >= 0) & (anchor + size <= extent))
         low[:, axis] = anchor.clip(0, extent)
         extents[:, axis] = np.maximum(np.minimum(anchor + size, extent) - low[:, axis], 0)
         place[:, axis] = low[:, axis] - anchor

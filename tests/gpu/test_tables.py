@@ -121,8 +121,13 @@ def assert_same_plan(function):
 def in_order(memory, launch):
     """The rows of a launch and their numbers of blocks, in the order of the outputs: the order of rows has no meaning."""
     _, _, rows, first, _ = launch
-    places = [memory.meaning(address) for address in rows["output"].tolist()] if "output" in rows.dtype.names else []
-    order = sorted(range(len(places)), key=places.__getitem__) if "scratch" not in places else range(len(rows))
+    sides = [
+        [memory.meaning(address) for address in rows[side].tolist()]
+        for side in ("output", "input")
+        if side in rows.dtype.names
+    ]
+    places = next((places for places in sides if "scratch" not in places), [])
+    order = sorted(range(len(places)), key=places.__getitem__)
     chosen = list(order) or list(range(len(rows)))
     return rows[chosen], np.diff(first)[chosen].tolist()
 

@@ -60,11 +60,7 @@ class StagingChunk:
         self.pinned = pinned
         self.lease = lease
         self.used = 0
-
-    @property
-    def room(self) -> int:
-        """The bytes that are left."""
-        return min(len(self.pinned.array), self.lease.block.nbytes) - self.used
+        self.capacity = min(len(pinned.array), lease.block.nbytes)
 
 
 def is_plain(array: Any) -> bool:
@@ -148,7 +144,7 @@ class Work:
         device.
         """
         nbytes = aligned(max(nbytes, 1))
-        if not self.chunks or self.chunks[-1].room < nbytes:
+        if not self.chunks or self.chunks[-1].used + nbytes > self.chunks[-1].capacity:
             # after the first batch its size is known: one chunk is enough
             memory = self.memory
             capacity = max(memory.capacity, nbytes)

@@ -17,22 +17,22 @@ FOLDER = Path(__file__).parent
 
 # The C++ name of every element type.
 TYPES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "uint16": "unsigned short",
-    "int16": "short",
-    "uint32": "unsigned int",
-    "int32": "int",
-    "uint64": "unsigned long long",
-    "int64": "long long",
-    "float16": "__half",
-    "float32": "float",
-    "float64": "double",
+    np.dtype("bool"): "bool",
+    np.dtype("uint8"): "unsigned char",
+    np.dtype("int8"): "signed char",
+    np.dtype("uint16"): "unsigned short",
+    np.dtype("int16"): "short",
+    np.dtype("uint32"): "unsigned int",
+    np.dtype("int32"): "int",
+    np.dtype("uint64"): "unsigned long long",
+    np.dtype("int64"): "long long",
+    np.dtype("float16"): "__half",
+    np.dtype("float32"): "float",
+    np.dtype("float64"): "double",
 }
 
 # The number of an element type in rows of descriptors: enum Type of elements.cuh.
-TYPE_CODES = {np.dtype(name): code for code, name in enumerate(TYPES)}
+TYPE_CODES = {dtype: code for code, dtype in enumerate(TYPES)}
 
 # An unsigned type for every element size, for kernels that only move elements.
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}

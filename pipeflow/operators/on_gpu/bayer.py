@@ -38,5 +38,5 @@ def _(call: DeviceCall) -> None:
             (item.input.address, item.output.address, height, width, *item.plan, divide_by(width), height * width)
         )
     blocks = [ceil_div(item.input.size, 512) for item in call.items]
-    kind = TYPES[call.items[0].input.dtype.name]
+    kind = TYPES[call.items[0].input.dtype]
     call.launch(f"debayer.cu:debayer<{kind}>", np.array(rows, ROW), blocks)

@@ -61,9 +61,10 @@ def resized(call: TableCall, resizing: Mapping[str, Any], normalizing: Mapping[s
     """Resizes and normalises pixels in one launch."""
     source, target, table = call.input, call.output, call.table
     axes, three, antialias = table["axes"], np.full(len(table), 3), resizing["antialias"]
-    tiles = tile_widths(axes[:, 1], tap_counts(axes[:, 1], antialias), three)
+    counts = tap_counts(axes, antialias)
+    tiles = tile_widths(axes[:, 1], counts[:, 1], three)
     require(tiles > 0)
-    y, x = make_taps(call, axes, antialias)
+    y, x = make_taps(call, axes, antialias, counts)
     rows = np.zeros(len(table), NORMAL_TILE_ROW)
     rows["tile"], blocks = tile_rows(source, target, np.ones_like(three), axes, three, y, x, tiles)
     tall, wide = axes["count"].T
@@ -74,5 +75,5 @@ def resized(call: TableCall, resizing: Mapping[str, Any], normalizing: Mapping[s
         rows[name] = table[name]
     rows["shift"] = normalizing["shift"]
     call.launch(
-        f"resize_tiles.cu:resize_normalize<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>", rows, blocks
+        f"resize_tiles.cu:resize_normalize<{TYPES[source.dtype]}, {TYPES[target.dtype]}>", rows, blocks
     )

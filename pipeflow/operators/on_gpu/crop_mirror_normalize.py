@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
-from pipeflow.device.tables import TableCall, each_part
+from pipeflow.device.tables import TableCall, dots, each_part
 from pipeflow.device.tables import strides_of as strides_of_columns
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import crop_mirror_normalize as normalizing
@@ -129,9 +129,9 @@ def _(call: TableCall) -> None:
     out_names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
     spread_out = strides_of_columns(target.shapes, 1)
     outputs = dict(zip(out_names, spread_out.T))
-    goals = target.addresses + size_out * (table["place"] * spread_out).sum(1)
+    goals = target.addresses + size_out * dots(table["place"], spread_out)
     mirror = table["mirror"]
-    begin = source.addresses + size * ((table["low"] * spread).sum(1) + mirror * (extents["W"] - 1) * inputs["W"])
+    begin = source.addresses + size * (dots(table["low"], spread) + mirror * (extents["W"] - 1) * inputs["W"])
     # each image has as many planes as slices, times its channels if these are separate
     depths = extents["D"] if "D" in layout else np.ones_like(mirror, np.int64)
     channels = table["mean"].shape[1]
@@ -159,10 +159,8 @@ def _(call: TableCall) -> None:
         rows["shift"], rows["mirror"] = shift, mirror[of]
         rows["total"], rows["width"] = (extents["H"] * groups)[of], extents["W"][of]
         rows["groups"] = dividers(groups)[of]
-        kernel = f"normalize_pixels<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {joined}>"
-        blocks = ceil_div(rows["total"].astype(np.int64), 512)
-        kept = blocks > 0
-        call.launch(f"crop_mirror_normalize.cu:{kernel}", rows[kept], blocks[kept])
+        kernel = f"normalize_pixels<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {joined}>"
+        launch_filled(call, kernel, rows, 512)
         return
     rows = np.zeros(len(begin), ANY_ROW)
     numbers = np.stack([table["mean"], table["factor"]], axis=2)
@@ -181,9 +179,15 @@ def _(call: TableCall) -> None:
     rows["shift"], rows["total"] = shift, channels * depths * pixels
     rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
     read = "double" if source.dtype == np.float64 else "float"
-    kept = rows["total"] > 0
-    blocks = ceil_div(rows["total"].astype(np.int64), 1024)
-    call.launch(f"crop_mirror_normalize.cu:normalize_any<{read}>", rows[kept], blocks[kept])
+    launch_filled(call, f"normalize_any<{read}>", rows, 1024)
+
+
+def launch_filled(call: TableCall, kernel: str, rows: np.ndarray, per_block: int) -> None:
+    """Queues a kernel over the rows that have elements."""
+    blocks = ceil_div(rows["total"].astype(np.int64), per_block)
+    if not blocks.all():
+        rows, blocks = rows[blocks > 0], blocks[blocks > 0]
+    call.launch(f"crop_mirror_normalize.cu:{kernel}", rows, blocks)
 
 
 def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
@@ -240,7 +244,7 @@ def rows_of(item: Item, first: bool, place: list[int], tables: DeviceTables) -> 
             for number in range(extents["D"])
             for channel in range(0, channels, joined)
         ]
-        kernel = f"normalize_pixels<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {joined}>"
+        kernel = f"normalize_pixels<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {joined}>"
         return kernel, rows, [ceil_div(height * groups, 512)] * len(rows)
     table = tables.address(np.stack([means, factors], axis=1))
     letters = "CDHW"

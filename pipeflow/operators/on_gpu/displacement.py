@@ -106,7 +106,7 @@ def launch(call: DeviceCall, items: Sequence[Item], all_places: Sequence[Places]
     if nearest:
         kernel = f"look_up_nearest<{WORDS[dtype.itemsize]}>"
     elif dtype in DIRECT:
-        kernel = f"look_up<{TYPES[dtype.name]}>"
+        kernel = f"look_up<{TYPES[dtype]}>"
     else:
         kernel = f"look_up_any<{'double' if dtype == np.float64 else 'float'}>"
     table = np.array(rows, ROW)

@@ -62,13 +62,13 @@ TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 def cast_kernel(source: np.dtype, target: np.dtype) -> str:
     """The kernel that converts these types."""
     if (source, target) in FAST_CASTS:
-        return f"cast.cu:cast_values<{TYPES[source.name]}, {TYPES[target.name]}>"
+        return f"cast.cu:cast_values<{TYPES[source]}, {TYPES[target]}>"
     return f"cast.cu:cast<{cast_kind(source, target)}>"
 
 
 def tuned(source: np.dtype, target: np.dtype) -> str:
     """The C++ names of bytes and floats, for which kernels have instances of their own; "" for other types."""
-    return f"{TYPES[source.name]}, {TYPES[target.name]}" if (source, target) in TUNED else ""
+    return f"{TYPES[source]}, {TYPES[target]}" if (source, target) in TUNED else ""
 
 
 def cast_kind(source: np.dtype, target: np.dtype) -> str:

@@ -87,7 +87,7 @@ def launch(call: DeviceCall, all_taps: Sequence[FilterTaps], items: Sequence[Ite
     types = first.input.dtype, first.output.dtype
     kernel = "correlate_any<float>"
     if types in TUNED:
-        kernel = f"correlate<{', '.join(TYPES[dtype.name] for dtype in types)}>"
+        kernel = f"correlate<{', '.join(TYPES[dtype] for dtype in types)}>"
     table = np.array(rows, ROW)
     call.launch(f"correlation.cu:{kernel}", table, [ceil_div(int(total), 512) for total in table["total"]])
 

@@ -60,7 +60,7 @@ def launch_passes(
         )
         for source, target, (address, size), axis in zip(sources, targets, windows, axes, strict=True)
     ]
-    kernel = f"filter.cu:filter_axis<{TYPES[sources[0].dtype.name]}, {TYPES[targets[0].dtype.name]}>"
+    kernel = f"filter.cu:filter_axis<{TYPES[sources[0].dtype]}, {TYPES[targets[0].dtype]}>"
     call.launch(kernel, np.array(rows, PASS_ROW), [ceil_div(source.size, BLOCK) for source in sources])
 
 
@@ -127,7 +127,7 @@ def _launch_blur(
         (heights, tall), (widths, wide) = own[-2:]
         rows.append((source.address, target.address, heights, widths, height, width, pixel, tall // 2, wide // 2))
         blocks.append(math.prod(source.shape[:vertical]) * ceil_div(height, TALL) * ceil_div(width, WIDE))
-    kernel = f"filter.cu:blur<{TYPES[sources[0].dtype.name]}, {TYPES[targets[0].dtype.name]}>"
+    kernel = f"filter.cu:blur<{TYPES[sources[0].dtype]}, {TYPES[targets[0].dtype]}>"
     call.launch(kernel, np.array(rows, BLUR_ROW), blocks)
 
 
@@ -236,7 +236,7 @@ def _normalize_spans(
         row = item.input.address, item.output.address, mean, factor, size, one.shift
         groups.setdefault(plan.inner, []).append((row, plan.results // plan.inner * ceil_div(size, BLOCK)))
     for inner, rows in groups.items():
-        kernel = f"reduce.cu:normalize_span<{TYPES[plans[0].view.dtype.name]}, {inner}>"
+        kernel = f"reduce.cu:normalize_span<{TYPES[plans[0].view.dtype]}, {inner}>"
         call.launch(kernel, np.array([row for row, _ in rows], SPAN_ROW), [blocks for _, blocks in rows])
 
 

@@ -149,7 +149,7 @@ def launch_values(call: DeviceCall, name: str) -> bool:
             return False
         addresses = [view.address for view in item.inputs]
         rows.append((addresses, item.output.address, item.output.size, periods, OPERATIONS[name]))
-    kernel = f"arithmetic.cu:arithmetic_values<{', '.join(TYPES[dtype.name] for dtype in types)}>"
+    kernel = f"arithmetic.cu:arithmetic_values<{', '.join(TYPES[dtype] for dtype in types)}>"
     call.launch(kernel, np.array(rows, VALUES_ROW), [ceil_div(item.output.size, SHARE) for item in call.items])
     return True
 

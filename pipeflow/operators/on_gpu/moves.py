@@ -5,7 +5,7 @@ enough bytes are next to one another in both, they are moved as runs, sixteen by
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeflow.device import tables
 from pipeflow.device.calls import DeviceCall, Launcher, View, ceil_div, row_type
-from pipeflow.device.tables import ArrayColumn
+from pipeflow.device.tables import ArrayColumn, dots
 from pipeflow.kernels.gpu import WORDS
 from pipeflow.operators.on_gpu.transposes import transpose_of
 
@@ -37,6 +37,7 @@ CELL = 16  # bytes that a thread of move_runs fills
 MOST = 1 << 28  # elements of one row: the kernels count in 32 bits, runs in bytes
 
 
+MOST_KNOWN = 8192  # extents whose dividers are kept: to look them up takes a fifth of the time of computing them
 DIVIDER = row_type(extent="u4", multiplier="u4", shift="i4")
 
 
@@ -234,6 +235,19 @@ def _fields(
 
 def dividers(extents: np.ndarray) -> np.ndarray:
     """The Divider of each extent."""
+    if extents.max(initial=0) < MOST_KNOWN:
+        return _known_dividers()[extents]
+    return _computed_dividers(extents)
+
+
+@cache
+def _known_dividers() -> np.ndarray:
+    known = np.zeros(MOST_KNOWN, DIVIDER)  # no extent is 0, or the row that has it is left out
+    known[1:] = _computed_dividers(np.arange(1, MOST_KNOWN))
+    return known
+
+
+def _computed_dividers(extents: np.ndarray) -> np.ndarray:
     found = np.empty(extents.shape, DIVIDER)
     shift = np.frexp((extents - 1).astype(np.float64))[1].astype(np.int64)  # the bits of extent - 1
     found["extent"], found["shift"] = extents, shift
@@ -257,8 +271,8 @@ def parts(source: ArrayColumn, target: ArrayColumn, table: np.ndarray) -> Boxes:
     size = source.dtype.itemsize
     inputs, outputs = tables.strides_of(source.shapes, size), tables.strides_of(target.shapes, size)
     extents, turned = table["extents"], table["turned"]
-    start = source.addresses + ((table["low"] + turned * (extents - 1)) * inputs).sum(1)
-    goal = target.addresses + (table["place"] * outputs).sum(1)
+    start = source.addresses + dots(table["low"] + turned * (extents - 1), inputs)
+    goal = target.addresses + dots(table["place"], outputs)
     return Boxes(start, goal, extents, np.where(turned, -inputs, inputs), outputs, source.ends)
 
 
@@ -285,57 +299,126 @@ def borders(
             if values.size > 1:
                 inputs[:, channel] = size
                 start += low[:, channel] * size
-            goal = target.addresses[rows] + (low * outputs[rows]).sum(1)
+            goal = target.addresses[rows] + dots(low, outputs[rows])
             ends = np.full(len(rows), address + values.nbytes)
             found.append(Boxes(start, goal, extent, inputs, outputs[rows], ends))
         begins[:, axis], sizes[:, axis] = before, inside
     return found
 
 
+class Alike(NamedTuple):
+    """Boxes that have as many axes after joining, as columns."""
+
+    input: np.ndarray
+    output: np.ndarray
+    input_end: np.ndarray
+    axes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]  # extents, strides in input and output; outermost first
+
+    def some(self, chosen: np.ndarray) -> "Alike | None":
+        """The chosen ones of the boxes; None if there are none."""
+        rows = np.flatnonzero(chosen)
+        if len(rows) in (0, len(chosen)):
+            return self if len(rows) else None
+        axes = [(extent[rows], source[rows], target[rows]) for extent, source, target in self.axes]
+        return Alike(self.input[rows], self.output[rows], self.input_end[rows], axes)
+
+
 def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
     """Queues the moves of boxes that are rows of columns, as ``move`` does for single boxes."""
     if not boxes:
         return
-    start, goal, extents, inputs, outputs, end = (
-        boxes[0] if len(boxes) == 1 else [np.concatenate(columns) for columns in zip(*boxes)]
-    )
-    axes, count = _joined_columns(extents, inputs, outputs, size)
-    filled = extents.all(1)
-    last = axes[np.arange(len(count)), count - 1]  # the innermost axis: extent, strides
-    run = np.where((last[:, 1] == size) & (last[:, 2] == size), last[:, 0] * size, 0)
-    by_runs = (run >= SHORTEST_RUN) | ((run > 0) & (count == 1))
-    pixels = np.zeros(len(count), bool)
-    if size == 1:
-        inner = np.arange(axes.shape[1]) < count[:, None] - 1
-        steps = (axes[:, :, 1] % PIXEL == 0) & (axes[:, :, 2] % PIXEL == 0)
-        pixels = (last == (PIXEL, 1, 1)).all(1) & (count > 1) & (steps | ~inner).all(1) & ~by_runs
-    for chosen, kernel, unit, per_block, dropped in (
-        (by_runs, f"move_runs<{WORDS[1]}>", 1, 1024, 0),
-        (pixels, "move<Three>", PIXEL, 2048, 1),
-        (~by_runs & ~pixels, f"move<{WORDS[size]}>", size, 2048, 0),
-    ):
-        rows = np.flatnonzero(chosen & filled)
-        if not len(rows):
-            continue
-        table = np.zeros(len(rows), MOVE_ROW)
-        left = count[rows] - dropped
-        # innermost first; axes that a box does not have are of extent 1
-        order = left[:, None] - 1 - np.arange(int(left.max()))
-        known = order >= 0
-        counted = np.where(known[:, :, None], axes[rows[:, None], order.clip(0)], (1, 0, 0))
-        if kernel.startswith("move_runs"):
-            table["run"] = run[rows]
-            counted[:, 0] = 0
-            counted[:, 0, 0] = (run[rows] + 2 * CELL - 2) // CELL
-        table["input"], table["output"], table["input_end"] = start[rows], goal[rows], end[rows]
-        table["total"], table["ndim"] = counted[:, :, 0].prod(1), left
-        by = dividers(counted[:, :, 0])
-        table["extents"] = table["multipliers"] = 1
-        used = np.s_[:, : order.shape[1]]
-        table["extents"][used], table["multipliers"][used] = by["extent"], by["multiplier"]
-        table["shifts"][used] = by["shift"]
-        table["inputs"][used], table["outputs"][used] = counted[:, :, 1] // unit, counted[:, :, 2] // unit
+    every = boxes[0] if len(boxes) == 1 else Boxes(*[np.concatenate(columns) for columns in zip(*boxes)])
+    if not every.extents.all():
+        filled = every.extents.all(1)
+        every = Boxes(*[column[filled] for column in every])
+    tables: dict[str, list[np.ndarray]] = {}
+    for group in _alike(every, size):
+        extent, source, target = group.axes[-1]
+        runs = (source == size) & (target == size)
+        if len(group.axes) > 1:
+            runs &= extent * size >= SHORTEST_RUN
+        for chosen, queue in ((runs, _add_runs), (~runs, _add_elements)):
+            part = group.some(chosen)
+            if part is not None:
+                queue(tables, part, size)
+    for kernel, several in tables.items():
+        table = several[0] if len(several) == 1 else np.concatenate(several)
+        per_block = 1024 if kernel.startswith("move_runs") else 2048
         call.launch(f"move.cu:{kernel}", table, ceil_div(table["total"].astype(np.int64), per_block))
+
+
+def _add_runs(tables: dict[str, list[np.ndarray]], boxes: Alike, size: int) -> None:
+    run = boxes.axes[-1][0] * size
+    none = np.zeros_like(run)
+    cells = (run + 2 * CELL - 2) // CELL, none, none
+    table = _rows(boxes._replace(axes=[*boxes.axes[:-1], cells]), 1)
+    table["run"] = run
+    tables.setdefault(f"move_runs<{WORDS[1]}>", []).append(table)
+
+
+def _add_elements(tables: dict[str, list[np.ndarray]], boxes: Alike, size: int) -> None:
+    left: Alike | None = boxes
+    if size == 1 and len(boxes.axes) > 1:
+        (extent, source, target), *others = boxes.axes[::-1]
+        pixels = (extent == PIXEL) & (source == 1) & (target == 1)
+        for _, given, wanted in others if pixels.any() else ():
+            pixels &= (given % PIXEL == 0) & (wanted % PIXEL == 0)
+        part, left = boxes.some(pixels), boxes.some(~pixels)
+        if part is not None:
+            table = _rows(part._replace(axes=part.axes[:-1]), PIXEL)
+            tables.setdefault("move<Three>", []).append(table)
+    if left is not None:
+        tables.setdefault(f"move<{WORDS[size]}>", []).append(_rows(left, size))
+
+
+def _rows(boxes: Alike, unit: int) -> np.ndarray:
+    """The rows of boxes; ``unit`` is the number of bytes of an element."""
+    table = np.zeros(len(boxes.input), MOVE_ROW)
+    table["input"], table["output"], table["input_end"], table["ndim"] = *boxes[:3], len(boxes.axes)
+    table["extents"] = table["multipliers"] = 1  # of axes that the boxes do not have
+    total: Any = 1
+    for place, (extent, source, target) in enumerate(reversed(boxes.axes)):
+        by = dividers(extent)
+        table["extents"][:, place], table["multipliers"][:, place] = extent, by["multiplier"]
+        table["shifts"][:, place] = by["shift"]
+        table["inputs"][:, place] = source if unit == 1 else source // unit
+        table["outputs"][:, place] = target if unit == 1 else target // unit
+        total = total * extent
+    table["total"] = total
+    return table
+
+
+def _alike(boxes: Boxes, size: int) -> Iterable[Alike]:
+    """Groups of boxes, with the axes that ``joined`` returns for each box."""
+    start, goal, extents, inputs, outputs, end = boxes
+    if not len(extents):
+        return
+    ones = extents == 1
+    if ones.any():
+        several = np.flatnonzero(~ones.all(0))  # an axis that has one element in every box is left out
+        extents, inputs, outputs = extents[:, several], inputs[:, several], outputs[:, several]
+        if not len(several) or ones[:, several].any():
+            table, counts = _joined_columns(extents, inputs, outputs, size)
+            for count in set(counts.tolist()):
+                axes = [tuple(table[:, axis].T) for axis in range(count)]
+                found = Alike(start, goal, end, axes).some(counts == count)  # type: ignore[arg-type]
+                assert found is not None
+                yield found
+            return
+    columns = list(zip(extents.T, inputs.T, outputs.T))
+    joins = np.zeros(len(extents), np.int64)  # bit i: axis i is joined with the next one
+    for axis, ((_, *outer), (extent, *inner)) in enumerate(zip(columns, columns[1:])):
+        same = (outer[0] == inner[0] * extent) & (outer[1] == inner[1] * extent)
+        joins += same.astype(np.int64) << axis
+    for way in set(joins.tolist()):
+        axes = []
+        for axis, (extent, source, target) in enumerate(columns):
+            if axis and way >> (axis - 1) & 1:
+                extent = axes.pop()[0] * extent
+            axes.append((extent, source, target))
+        found = Alike(start, goal, end, axes).some(joins == way)
+        assert found is not None
+        yield found
 
 
 def _joined_columns(
@@ -343,8 +426,6 @@ def _joined_columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The axes (extent, strides) that ``joined`` returns for each box, and the number of axes, which is at least 1."""
     boxes, ndim = extents.shape
-    if ndim > 1 and (extents != 1).all():
-        return _joined_alike(extents, inputs, outputs)
     axes = np.zeros((boxes, max(ndim, 1), 3), np.int64)
     axes[:, 0] = (1, size, size)
     count = np.zeros(boxes, np.int64)
@@ -361,22 +442,6 @@ def _joined_columns(
         axes[some, place, 1], axes[some, place, 2] = source[longer], target[longer]
         count += longer & ~joins
     return axes, np.maximum(count, 1)
-
-
-def _joined_alike(extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same if no axis has extent 1: all boxes whose axes are joined in the same way are computed at once."""
-    boxes, ndim = extents.shape
-    joins = (inputs[:, :-1] == inputs[:, 1:] * extents[:, 1:]) & (outputs[:, :-1] == outputs[:, 1:] * extents[:, 1:])
-    ways = joins @ (1 << np.arange(ndim - 1))
-    axes, count = np.zeros((boxes, ndim, 3), np.int64), np.empty(boxes, np.int64)
-    for way in set(ways.tolist()):
-        ends = [axis for axis in range(ndim - 1) if not way >> axis & 1] + [ndim - 1]
-        rows = ways == way
-        begins = [0, *[end + 1 for end in ends[:-1]]]
-        axes[rows, : len(ends), 0] = np.multiply.reduceat(extents[rows], begins, axis=1)
-        axes[rows, : len(ends), 1], axes[rows, : len(ends), 2] = inputs[rows][:, ends], outputs[rows][:, ends]
-        count[rows] = len(ends)
-    return axes, count
 
 
 class DeviceTables:

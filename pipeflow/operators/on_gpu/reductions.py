@@ -206,7 +206,7 @@ def launch_reductions(
             plan.one_by_one,
         )
         kernel = plan.kernel.format(kind)
-        element = TYPES[plan.view.dtype.name]
+        element = TYPES[plan.view.dtype]
         if operation == SUM and plan.spans:
             kernel = f"sum_span<{element}, {plan.inner}, {moments}>"
         elif operation <= LARGEST and plan.spans and plan.count:

@@ -7,17 +7,30 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, Launcher, ceil_div, row_type
-from pipeflow.device.tables import ArrayColumn, TableCall
+from pipeflow.device.tables import ArrayColumn, TableCall, products
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import resize
 from pipeflow.operators.on_gpu.moves import DIVIDER, dividers, move, whole
 from pipeflow.operators.sampling import axes_row, resize_axes, spatial_axes
-from pipeflow.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_NN, INTERP_TRIANGULAR
+from pipeflow.types import (
+    INTERP_CUBIC,
+    INTERP_GAUSSIAN,
+    INTERP_LANCZOS3,
+    INTERP_LINEAR,
+    INTERP_NN,
+    INTERP_TRIANGULAR,
+    DALIInterpType,
+)
 
 TILE_ROWS, TILE_FLOATS = 8, 6144  # as in resize_tiles.cu
 TILE_WIDTHS = (64, 32, 16, 8, 4, 2, 1)
 MOST = 1 << 31  # elements that the kernels can count in 32 bits
 EDGE = 1e-6  # as in taps.cu
+# By the kind of the filter: its radius in pixels, and what it is longer.
+RADII, EDGES = np.ones(len(DALIInterpType)), np.zeros(len(DALIInterpType))
+TRIANGLES, NEAREST = np.zeros(len(DALIInterpType), bool), int(INTERP_NN)  # to compare with an enum takes ten times as long
+TRIANGLES[[INTERP_LINEAR, INTERP_TRIANGULAR]] = True
+RADII[INTERP_LANCZOS3], RADII[INTERP_CUBIC], EDGES[INTERP_GAUSSIAN] = 3.0, 2.0, 2 * EDGE
 FLOAT = np.dtype(np.float32)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 
@@ -160,28 +173,31 @@ def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
     scale = (axes["high"] - axes["low"]) / axes["full"]
     kind = axes["kind"]
     widen = np.maximum(np.abs(scale), 1.0) if antialias else np.ones_like(scale)
-    radius = widen * np.select([kind == INTERP_LANCZOS3, kind == INTERP_CUBIC], [3.0, 2.0], 1.0)
-    counts = np.ceil(2 * (radius + np.where(kind == INTERP_GAUSSIAN, 2 * EDGE, 0.0))).astype(np.int64)
+    counts = np.ceil(2 * (widen * RADII[kind] + EDGES[kind]))
+    counts = np.minimum(counts, axes["size"], out=counts).astype(np.int64)
     # The filter touches one pixel only if every output is exactly at a pixel.
-    centre = axes["low"] + (axes["first"] + 0.5) * scale - 0.5
-    exact = (centre == np.floor(centre)) & ((scale == np.floor(scale)) | (axes["count"] == 1))
-    exact &= ((kind == INTERP_LINEAR) | (kind == INTERP_TRIANGULAR)) & (widen == 1)
-    return np.where((kind == INTERP_NN) | exact, 1, np.minimum(counts, axes["size"]))
+    exact = ((scale == np.floor(scale)) | (axes["count"] == 1)) & (widen == 1)
+    if exact.any():
+        centre = axes["low"] + (axes["first"] + 0.5) * scale - 0.5
+        exact &= (centre == np.floor(centre)) & TRIANGLES[kind]
+        counts[exact] = 1
+    nearest = kind == NEAREST
+    if nearest.any():
+        counts[nearest] = 1
+    return counts
 
 
-def make_taps(call: Launcher, axes: np.ndarray, antialias: bool) -> list[Taps]:
-    """Queues the kernel that makes the tap tables; returns them for each spatial axis."""
-    flat = axes.ravel()
-    counts = tap_counts(flat, antialias)
-    outputs = flat["count"]
-    starts = call.scratch_each(4 * outputs * (1 + counts))
-    rows = np.zeros(len(flat), TAPS_ROW)
+def make_taps(call: Launcher, axes: np.ndarray, antialias: bool, counts: np.ndarray) -> list[Taps]:
+    """Queues the kernel that makes the tap tables; returns them for each spatial axis. ``counts`` are of ``tap_counts``."""
+    rows = np.zeros(axes.shape, TAPS_ROW)
     for name in ("low", "high", "size", "full", "first", "count", "mirror", "kind"):
-        rows[name] = flat[name]
-    rows["starts"], rows["weights"], rows["taps"], rows["antialias"] = starts, starts + 4 * outputs, counts, antialias
-    call.launch("taps.cu:taps", rows, ceil_div(outputs, 128), 128)
-    columns = [column.reshape(axes.shape).T for column in (starts, starts + 4 * outputs, counts)]
-    return [Taps(*column) for column in zip(*columns)]
+        rows[name] = axes[name]
+    outputs = axes["count"]
+    starts = call.scratch_each((4 * outputs * (1 + counts)).ravel()).reshape(axes.shape)
+    weights = starts + 4 * outputs
+    rows["starts"], rows["weights"], rows["taps"], rows["antialias"] = starts, weights, counts, antialias
+    call.launch("taps.cu:taps", rows.ravel(), ceil_div(outputs, 128).ravel(), 128)
+    return [Taps(*columns) for columns in zip(starts.T, weights.T, counts.T)]
 
 
 def resized(
@@ -189,8 +205,8 @@ def resized(
 ) -> None:
     """Queues the resizes of arrays into others, along the spatial axes of their layout."""
     first, count = spatial_axes(layout)
-    outer, pixel = source.shapes[:, :first].prod(1), source.shapes[:, first + count :].prod(1)
-    taps = make_taps(call, axes, antialias)
+    outer, pixel = products(source.shapes[:, :first]), products(source.shapes[:, first + count :])
+    taps = make_taps(call, axes, antialias, tap_counts(axes, antialias))
     extents, wanted = axes["size"].T, axes["count"].T
     if count == 3:  # the outermost axis first, as on the CPU
         inner = extents[1] * extents[2] * pixel
@@ -216,29 +232,25 @@ def images(
 ) -> None:
     """Queues the resizes of samples with ``outer`` images each, whose pixels have ``pixel`` values next to each other."""
     (height, width), (tall, wide), (y, x) = axes["size"].T, axes["count"].T, taps
-    picked = (source.dtype == target.dtype) & (y.counts == 1) & (x.counts == 1)
+    picked = (y.counts == 1) & (x.counts == 1)
+    if source.dtype != target.dtype:
+        picked[:] = False
     tiles = np.zeros_like(pixel)
     if (source.dtype, target.dtype) in TUNED:
-        tiles = np.where(picked, 0, tile_widths(axes[:, 1], x.counts, pixel))
+        tiles = tile_widths(axes[:, 1], x.counts, pixel)
     if picked.any():
+        tiles[picked] = 0
         pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
     tiled = tiles > 0
-    if tiled.any():
-        some = np.flatnonzero(tiled)
-        pixels = pixel[some]
-        rows, blocks = tile_rows(
-            source.some(some),
-            target.some(some),
-            outer[some],
-            axes[some],
-            pixels,
-            y.some(some),
-            x.some(some),
-            tiles[some],
+    if tiled.all():
+        tiles_launched(call, source, target, outer, axes, pixel, y, x, tiles)
+        return
+    some = np.flatnonzero(tiled)
+    if len(some):
+        given, wanted = source.some(some), target.some(some)
+        tiles_launched(
+            call, given, wanted, outer[some], axes[some], pixel[some], y.some(some), x.some(some), tiles[some]
         )
-        channels = next((count for count in (1, 3) if (pixels == count).all()), 0)
-        kernel = f"resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {channels}>"
-        call.launch(f"resize_tiles.cu:{kernel}", rows, blocks)
     left = np.flatnonzero(~picked & ~tiled)
     if len(left):
         source, target = source.some(left), target.some(left)
@@ -247,6 +259,24 @@ def images(
         between = in_scratch(call, outer * tall * width * pixel, FLOAT)
         pass_along(call, source, between, outer, height, tall, width * pixel, y)
         pass_along(call, between, target, outer * tall, width, wide, pixel, x)
+
+
+def tiles_launched(
+    call: Launcher,
+    source: ArrayColumn,
+    target: ArrayColumn,
+    outer: np.ndarray,
+    axes: np.ndarray,
+    pixel: np.ndarray,
+    y: Taps,
+    x: Taps,
+    tiles: np.ndarray,
+) -> None:
+    """Queues resizes by tiles of these widths."""
+    rows, blocks = tile_rows(source, target, outer, axes, pixel, y, x, tiles)
+    channels = next((count for count in (1, 3) if (pixel == count).all()), 0)
+    kernel = f"resize_tiles<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {channels}>"
+    call.launch(f"resize_tiles.cu:{kernel}", rows, blocks)
 
 
 def tile_rows(
@@ -262,7 +292,7 @@ def tile_rows(
     """The rows of resizes by tiles of these widths, and their numbers of blocks."""
     (height, width), (tall, wide) = axes["size"].T, axes["count"].T
     across, down = ceil_div(wide, tiles), ceil_div(tall, TILE_ROWS)
-    rows = np.zeros(len(tiles), TILE_ROW)
+    rows, row = np.zeros(len(tiles), TILE_ROW), width * pixel
     for name, column in (
         ("input", source.addresses),
         ("output", target.addresses),
@@ -271,9 +301,9 @@ def tile_rows(
         ("x_starts", x.starts),
         ("y_weights", y.weights),
         ("x_weights", x.weights),
-        ("input_plane", height * width * pixel),
+        ("input_plane", height * row),
         ("output_plane", tall * wide * pixel),
-        ("input_row", width * pixel),
+        ("input_row", row),
         ("height", tall),
         ("width", wide),
         ("pixel", pixel),
@@ -290,12 +320,15 @@ def tile_rows(
 def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.ndarray:
     """The widest tile whose blended rows fit into shared memory; 0 if even the rows of one column do not fit."""
     scale = np.abs(axes["high"] - axes["low"]) / axes["full"]
-    widths = np.array(TILE_WIDTHS)[:, None]
-    # the first pixels of neighbouring outputs differ by the scale, plus one because both are whole, plus one for rounding
-    between = np.floor(scale * (np.minimum(widths, axes["count"]) - 1)).astype(np.int64) + 2 * (widths > 1)
-    span = np.minimum(between + counts, axes["size"]) * pixel
-    fits = span <= TILE_FLOATS // TILE_ROWS // 4 * 4
-    return np.where(fits.any(0), widths[fits.argmax(0), 0], 0)
+    found = np.zeros_like(counts)
+    for width in TILE_WIDTHS:  # the widest one fits nearly always
+        # the first pixels of neighbouring outputs differ by the scale, plus one because both are whole, plus one for rounding
+        between = np.floor(scale * (np.minimum(width, axes["count"]) - 1)) + 2 * (width > 1)
+        fits = np.minimum(between + counts, axes["size"]) * pixel <= TILE_FLOATS // TILE_ROWS // 4 * 4
+        found[fits & (found == 0)] = width
+        if fits.all():
+            break
+    return found
 
 
 def counted(totals: np.ndarray) -> None:

@@ -63,7 +63,7 @@ def shade(call: DeviceCall, rows: np.ndarray) -> None:
     for row, item in zip(rows, call.items, strict=True):
         row["input"], row["output"], row["total"] = item.input.address, item.output.address, item.input.size
         row["width"], row["channels"] = divide_by(item.input.shape[1]), divide_by(item.input.shape[2])
-    kernel = f"shading.cu:shade<{TYPES[call.items[0].input.dtype.name]}>"
+    kernel = f"shading.cu:shade<{TYPES[call.items[0].input.dtype]}>"
     call.launch(kernel, rows, ceil_div(rows["total"].astype(np.int64), VALUES))
 
 

@@ -79,7 +79,7 @@ def _(call: DeviceCall) -> None:
     if exact:
         kernel = f"warp_nearest<{WORDS[source.dtype.itemsize]}>"
     elif (source.dtype, target.dtype) in TUNED and all(map(small, call.items)):
-        kernel = f"warp<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
+        kernel = f"warp<{TYPES[source.dtype]}, {TYPES[target.dtype]}>"
     else:
         kernel = f"warp_any<{'double' if source.dtype == np.float64 else 'float'}>"
     call.launch(f"warp.cu:{kernel}", np.array(rows, ROW), [ceil_div(row[-3], 512) for row in rows])

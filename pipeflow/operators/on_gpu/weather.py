@@ -54,7 +54,7 @@ def _(call: DeviceCall) -> None:
         row["lean"], row["strokes"], row["length"] = plan.lean, plan.number, plan.length
         row["thickness"], row["channels"] = plan.width, channels
         row["width"], row["total"] = divide_by(width), height * width
-    kernel = f"shading.cu:draw_rain<{TYPES[call.items[0].input.dtype.name]}>"
+    kernel = f"shading.cu:draw_rain<{TYPES[call.items[0].input.dtype]}>"
     call.launch(kernel, rows, ceil_div(rows["total"].astype(np.int64), RAINED))
 
 
