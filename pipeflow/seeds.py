@@ -32,7 +32,9 @@ def mix(x: int) -> int:
 
 def mix_array(x: np.ndarray) -> np.ndarray:
     """The same finaliser on an array of uint64, elementwise."""
-    y = x >> _S30  # the steps write to two arrays: new memory for each takes as long as the arithmetic on a hundred numbers
+    y = (
+        x >> _S30
+    )  # the steps write to two arrays: new memory for each takes as long as the arithmetic on a hundred numbers
     y ^= x
     y *= _U1
     z = y >> _S27
@@ -59,13 +61,15 @@ def sample_keys(key: int, positions: np.ndarray, epochs: "int | np.ndarray" = 0)
     return keys_at(key, *place_of(positions, epochs))
 
 
-def place_of(positions: np.ndarray, epochs: "int | np.ndarray") -> tuple[np.ndarray, np.ndarray]:
+def place_of(positions: np.ndarray, epochs: "int | np.ndarray") -> tuple[np.ndarray, Any]:
     """The part of the keys of samples that is the same at all operators."""
     where = mix_array(positions.astype(np.uint64) * _UG + _UG)
+    if isinstance(epochs, int):
+        return where, _U(mix((epochs * _M2 + _M1) & _MASK))
     return where, mix_array(np.atleast_1d(np.asarray(epochs, np.uint64)) * _U2 + _U1)
 
 
-def keys_at(key: int, where: np.ndarray, when: np.ndarray) -> np.ndarray:
+def keys_at(key: int, where: np.ndarray, when: Any) -> np.ndarray:
     """The keys of the samples at one operator."""
     return mix_array(mix_array(where ^ _U(key)) ^ when)
 
@@ -89,7 +93,7 @@ def bits(keys: Any, count: int, start: int = 0) -> np.ndarray:
     """uint64 random bits of shape ``keys.shape + (count,)``: numbers start .. start+count-1 of every key."""
     keys = np.asarray(keys, dtype=np.uint64)
     end = start + count
-    counters = _FEW_COUNTERS[start:end] if 0 <= start and end <= len(_FEW_COUNTERS) else _counters(count, start)
+    counters = _FEW_COUNTERS[start:end] if start >= 0 and end <= len(_FEW_COUNTERS) else _counters(count, start)
     return mix_array(keys[..., None] ^ counters)
 
 

@@ -48,7 +48,7 @@ def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
     kind = param.type
     require(values.dtype.kind in "biuf" and values.dtype != np.uint64)
     if values.dtype.kind == "f" and values.size:
-        require(-(2.0**63) < values.min() and values.max() < 2.0**63)  # finite, and no integer overflows
+        require(values.min() > -(2.0**63) and values.max() < 2.0**63)  # finite, and no integer overflows
     flat = values.reshape(len(values), -1)
     if kind in ("ints", "floats"):
         return flat.astype(np.int64 if kind == "ints" else np.float64)

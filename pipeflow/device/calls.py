@@ -252,6 +252,7 @@ class DevicePlanner:
         found = good[0].layouts if good and not unlabelled else ("",) * self.count
         for output in range(self.count):
             views = [plan.outputs[output] for plan in good]
+            addresses: Sequence[int] | np.ndarray
             if self._view is not None:
                 addresses = memory.view(output, views)
             else:

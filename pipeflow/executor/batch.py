@@ -335,9 +335,7 @@ class BatchRun:
             if plan.slots[slot].memory == "device" and device is not None:
                 samples = values if isinstance(values, DeviceColumn) else list(values)
                 layout = self.layouts[slot] or ""
-                results.append(
-                    TensorListGPU.from_parts(device.runtime, samples, spec.dtype, spec.ndim, layout, info)
-                )
+                results.append(TensorListGPU.from_parts(device.runtime, samples, spec.dtype, spec.ndim, layout, info))
                 continue
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)

@@ -32,6 +32,7 @@ from pipeflow.operators.crop_mirror_normalize import load_kernels
 from pipeflow.operators.sampling import AXES, windowed
 
 UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
+LAST_AXIS = np.array([False, True])
 
 
 @cache
@@ -214,7 +215,7 @@ def sampling_rows(
         require(last or part.get("dtype") is None)
         own = link.rows_hook((SpecColumn(own["shape"], between, "HWC"),), Args(**part), keys)  # type: ignore[misc]
         require(own["kept"] == own["shape"] if last else own["extents"] == own["shape"])
-        turned = own["turned"][:, :2] if not last else np.stack([np.zeros_like(own["mirror"]), own["mirror"]], axis=1)
+        turned = own["mirror"][:, None] & LAST_AXIS if last else own["turned"][:, :2]
         axes = windowed(axes, own["low"][:, :2], own["extents"][:, :2], turned)
     table = np.zeros(len(axes), SAMPLED)
     for name in ("shape", "mean", "factor"):

@@ -210,12 +210,13 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     table["low"], table["extents"], table["mirror"] = parts["low"], parts["extents"], args.mirror
     first = channel_first(args.output_layout)
     order = [channel, *axes] if first else [*axes, channel]
-    table["shape"], table["kept"], table["place"] = (parts[name][:, order] for name in ("shape", "extents", "place"))
+    table["shape"], table["kept"] = parts["shape"][:, order], parts["extents"][:, order]
     table["shape"][:, 0 if first else -1] = depth
-    width = -1 if first else -2
-    beside = table["shape"][:, width] - table["place"][:, width] - table["kept"][:, width]
-    table["place"][:, width] = np.where(table["mirror"], beside, table["place"][:, width])
     if (table["kept"] != table["shape"]).any():
+        table["place"] = parts["place"][:, order]
+        width = -1 if first else -2
+        beside = table["shape"][:, width] - table["place"][:, width] - table["kept"][:, width]
+        table["place"][:, width] = np.where(table["mirror"], beside, table["place"][:, width])
         require(len(args.fill_values) == 1 or channels <= len(args.fill_values) <= depth)
     deviations = np.asarray(args.std, np.float32)
     require((np.shape(args.mean)[-1] in (1, channels)) and (deviations.shape[-1] in (1, channels)) and deviations.all())

@@ -295,12 +295,17 @@ def resize_table(specs: Sequence[SpecColumn], args: Any) -> np.ndarray:
     used = np.abs(high - low)
     sizes = _output_columns(used, wanted, mode, _limits(letters, args))
     full = np.maximum(1, np.floor(np.abs(sizes) + 0.5))
-    if args.subpixel_scale:
-        exact = full == np.abs(sizes)
+    exact = full == np.abs(sizes)
+    if args.subpixel_scale and not exact.all():
         centre, half = (low + high) / 2, (high - low) / 2 * full / np.abs(sizes)
         low, high = np.where(exact, low, centre - half), np.where(exact, high, centre + half)
-    low, high = np.where(sizes < 0, high, low), np.where(sizes < 0, low, high)
-    require((np.minimum(low, high) >= -BEYOND) & (np.maximum(low, high) <= extents + BEYOND))
+    least, most = low, high
+    turned = sizes < 0
+    if turned.any():
+        low, high = np.where(turned, high, low), np.where(turned, low, high)
+    if args.roi_start is not None:
+        least, most = np.minimum(low, high), np.maximum(low, high)
+    require((least >= -BEYOND) & (most <= extents + BEYOND))
     return axes_table(specs, args, extents, low, high, full.astype(np.int64))
 
 
@@ -325,13 +330,13 @@ def axes_table(
 
 
 def windowed(axes: np.ndarray, low: np.ndarray, extents: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """The axes with windows and mirrors applied, as in ``cropped`` and ``mirrored``."""
-    result = axes.copy()
+    """Applies windows and mirrors to the axes, as ``cropped`` and ``mirrored`` do."""
     # In a mirrored axis the window is counted from the other end of the grid.
-    result["first"] += np.where(axes["mirror"], axes["count"] - low - extents, low)
-    result["count"] = extents
-    result["mirror"] ^= turned
-    return result
+    mirror = axes["mirror"]
+    axes["first"] += np.where(mirror, axes["count"] - low - extents, low) if mirror.any() else low
+    axes["count"] = extents
+    axes["mirror"] ^= turned
+    return axes
 
 
 def _wanted_columns(letters: str, args: Any) -> tuple[list[Any], str]:
@@ -366,8 +371,8 @@ def _regions(extents: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _output_columns(used: np.ndarray, wanted: list[Any], mode: str, limits: list[float]) -> np.ndarray:
     """The signed extents before rounding, as in ``output_sizes``. The same axes must be given for all samples."""
-    known = [axis for axis, size in enumerate(wanted) if np.any(size)]
-    require(all(np.all(wanted[axis]) for axis in known))
+    known = [axis for axis, size in enumerate(wanted) if (size.any() if isinstance(size, np.ndarray) else size)]
+    require(all(wanted[axis].all() for axis in known if isinstance(wanted[axis], np.ndarray)))
     if not known:
         return used
     result = used.copy()

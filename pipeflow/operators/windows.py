@@ -234,13 +234,14 @@ def random_windows(
 def crop_extents_of(letters: str, extents: np.ndarray, args: Any) -> np.ndarray:
     """The sizes of ``crop_extents`` for each sample, from extents that have a row for each."""
     named = [args.crop_d, args.crop_h, args.crop_w]
-    if args.crop is not None and np.size(args.crop):
-        require(not any(np.any(value) for value in named))
-        values = np.asarray(args.crop).T  # one entry, or one column, for each axis
-        require(len(values) <= 3)
-        named = list(values) * 3 if len(values) == 1 else [0.0] * (3 - len(values)) + list(values)
+    if args.crop is not None and len(args.crop):
+        require(not any(value.any() if isinstance(value, np.ndarray) else value for value in named))
+        # one entry, or one column, for each axis
+        values = list(args.crop.T if isinstance(args.crop, np.ndarray) else args.crop)
+        require(0 < len(values) <= 3)
+        named = values * 3 if len(values) == 1 else [0.0] * (3 - len(values)) + values
     sizes = extents.copy()
-    for axis, letter in enumerate(letters):
+    for axis, letter in enumerate(letters):  # constants are the usual case, and they need no column
         value = named["DHW".index(letter)]
         if np.ndim(value):
             whole = np.trunc(value).astype(np.int64)
@@ -289,7 +290,7 @@ def require_filling(table: np.ndarray, values: Sequence[float], channel: int) ->
 
 def crop_cuts(spec: SpecColumn, axes: Sequence[int], args: Any) -> np.ndarray:
     """The parts of the data in the windows that the arguments of a crop describe, along these axes."""
-    letters, extents = "".join(spec.layout[axis] for axis in axes), spec.shapes[:, axes]
+    letters, extents = "".join([spec.layout[axis] for axis in axes]), spec.shapes[:, axes]
     sizes = crop_extents_of(letters, extents, args)
     anchors = place_windows(letters, extents, sizes, args)
     return cuts_of(spec.shapes, axes, anchors, sizes, args.out_of_bounds_policy)

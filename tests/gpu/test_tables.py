@@ -12,6 +12,7 @@ import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow import declare, fn, seeds, types
 from pipeflow.declare import NoTable, SpecColumn, argument_column, registry
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
+from pipeflow.device.memory import offsets, offsets_column
 from pipeflow.device.tables import ArrayColumn, TablePlanner, stacked
 from pipeflow.operators import windows
 from pipeflow.operators.on_gpu.moves import divider, dividers
@@ -362,9 +363,26 @@ def test_numbers_of_columns_are_those_of_keys():
 
 
 def test_dividers_of_columns():
-    """Each is the divider of its extent."""
+    """Each is the divider of its extent: of small ones, which are kept, and of large ones."""
+    few = np.array([3, 1, 224, 8191])
+    assert dividers(few).tolist() == [(extent, *divider(extent)) for extent in few.tolist()]
     extents = np.array([1, 2, 3, 4, 5, 7, 8, 9, 224, 675, 1000, 65535, 65536, (1 << 28) - 1, (1 << 31) - 1])
     assert dividers(extents).tolist() == [(extent, *divider(extent)) for extent in extents.tolist()]
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [300, 300, 300], [1, 256, 257, 0, 1000]])
+def test_offsets_of_columns(sizes):
+    """They are those of a list."""
+    starts, total = offsets_column(np.array(sizes, np.int64))
+    assert (starts.tolist(), total) == offsets(sizes)
+
+
+def test_keys_of_one_epoch_are_those_of_an_array_of_epochs():
+    """The part of the keys that all operators share is computed once, whatever the form of the epoch."""
+    positions = np.array([0, 5, 1 << 40])
+    expected = seeds.sample_keys(7, positions, np.array([3, 3, 3]))
+    assert seeds.sample_keys(7, positions, 3).tolist() == expected.tolist()
+    assert seeds.keys_at(7, *seeds.place_of(positions, 3)).tolist() == expected.tolist()
 
 
 def test_arguments_of_columns():

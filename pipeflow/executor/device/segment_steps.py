@@ -67,7 +67,7 @@ class UploadStep(SegmentStep):
                 batch.values[target][row] = self.inputs(batch, work, row)[0]
             return
         samples = [value_at(values, row) for row in rows]
-        if any([sample.dtype.hasobject for sample in samples]):
+        if any(sample.dtype.hasobject for sample in samples):
             raise TypeError("the data is text, and str and bytes stay on the CPU: encode it as numbers first")
         if len(samples) == batch.size and DeviceSample not in set(map(type, samples)):
             batch.values[target] = work.put(samples, slot=target)
@@ -238,7 +238,7 @@ class KernelNames:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+    def allocate(self, output: int, sizes: Sequence[int] | np.ndarray) -> Sequence[int]:
         """No memory."""
         del output
         return [0] * len(sizes)

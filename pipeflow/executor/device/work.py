@@ -159,8 +159,10 @@ class Work:
 
     def upload(self, array: np.ndarray) -> int:
         """The device address of a copy of a host array."""
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
         place, address, _ = self.stage(array.nbytes)
-        place[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        place[: array.nbytes] = array.reshape(-1).view(np.uint8)
         return address
 
     def put(self, samples: Sequence[np.ndarray], slot: int | None = None) -> Sequence[DeviceArray]:
@@ -265,8 +267,7 @@ class CallMemory:
     def allocate(self, output: int, sizes: Sequence[int] | np.ndarray) -> Sequence[int] | np.ndarray:
         """The addresses of one output of all samples."""
         memory, slot = self.work.memory, self.step.outputs[output]
-        column = isinstance(sizes, np.ndarray)
-        starts, total = offsets_column(sizes) if column else offsets(sizes)
+        starts, total = offsets_column(np.asarray(sizes, np.int64))
         if slot not in memory.held:
             self.leases.append(None)
             base = memory.arena.take(total)
@@ -275,7 +276,7 @@ class CallMemory:
             self.leases.append(lease)
             self.work.leases.append(lease)
             base = lease.block.address
-        return base + starts if column else [base + start for start in starts]
+        return starts + base if isinstance(sizes, np.ndarray) else (starts + base).tolist()
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
         """Results in memory of the inputs stay there; the inputs of the step are kept as long as they are."""

@@ -74,6 +74,4 @@ def resized(call: TableCall, resizing: Mapping[str, Any], normalizing: Mapping[s
     for name in ("mean", "factor", "rounds"):
         rows[name] = table[name]
     rows["shift"] = normalizing["shift"]
-    call.launch(
-        f"resize_tiles.cu:resize_normalize<{TYPES[source.dtype]}, {TYPES[target.dtype]}>", rows, blocks
-    )
+    call.launch(f"resize_tiles.cu:resize_normalize<{TYPES[source.dtype]}, {TYPES[target.dtype]}>", rows, blocks)

@@ -6,6 +6,7 @@ enough bytes are next to one another in both, they are moved as runs, sixteen by
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -401,14 +402,14 @@ def _alike(boxes: Boxes, size: int) -> Iterable[Alike]:
             table, counts = _joined_columns(extents, inputs, outputs, size)
             for count in set(counts.tolist()):
                 axes = [tuple(table[:, axis].T) for axis in range(count)]
-                found = Alike(start, goal, end, axes).some(counts == count)  # type: ignore[arg-type]
+                found = Alike(start, goal, end, axes).some(counts == count)
                 assert found is not None
                 yield found
             return
     columns = list(zip(extents.T, inputs.T, outputs.T))
     joins = np.zeros(len(extents), np.int64)  # bit i: axis i is joined with the next one
-    for axis, ((_, *outer), (extent, *inner)) in enumerate(zip(columns, columns[1:])):
-        same = (outer[0] == inner[0] * extent) & (outer[1] == inner[1] * extent)
+    for axis, ((_, source, target), (extent, near, close)) in enumerate(pairwise(columns)):
+        same = (source == near * extent) & (target == close * extent)
         joins += same.astype(np.int64) << axis
     for way in set(joins.tolist()):
         axes = []

@@ -28,7 +28,10 @@ MOST = 1 << 31  # elements that the kernels can count in 32 bits
 EDGE = 1e-6  # as in taps.cu
 # By the kind of the filter: its radius in pixels, and what it is longer.
 RADII, EDGES = np.ones(len(DALIInterpType)), np.zeros(len(DALIInterpType))
-TRIANGLES, NEAREST = np.zeros(len(DALIInterpType), bool), int(INTERP_NN)  # to compare with an enum takes ten times as long
+TRIANGLES, NEAREST = (
+    np.zeros(len(DALIInterpType), bool),
+    int(INTERP_NN),
+)  # to compare with an enum takes ten times as long
 TRIANGLES[[INTERP_LINEAR, INTERP_TRIANGULAR]] = True
 RADII[INTERP_LANCZOS3], RADII[INTERP_CUBIC], EDGES[INTERP_GAUSSIAN] = 3.0, 2.0, 2 * EDGE
 FLOAT = np.dtype(np.float32)
@@ -187,8 +190,10 @@ def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
     return counts
 
 
-def make_taps(call: Launcher, axes: np.ndarray, antialias: bool, counts: np.ndarray) -> list[Taps]:
-    """Queues the kernel that makes the tap tables; returns them for each spatial axis. ``counts`` are of ``tap_counts``."""
+def make_taps(call: Launcher, axes: np.ndarray, antialias: bool, counts: np.ndarray | None = None) -> list[Taps]:
+    """Queues the kernel that makes the tap tables; returns them for each spatial axis. ``counts`` are those of ``tap_counts``."""
+    if counts is None:
+        counts = tap_counts(axes, antialias)
     rows = np.zeros(axes.shape, TAPS_ROW)
     for name in ("low", "high", "size", "full", "first", "count", "mirror", "kind"):
         rows[name] = axes[name]
@@ -206,7 +211,7 @@ def resized(
     """Queues the resizes of arrays into others, along the spatial axes of their layout."""
     first, count = spatial_axes(layout)
     outer, pixel = products(source.shapes[:, :first]), products(source.shapes[:, first + count :])
-    taps = make_taps(call, axes, antialias, tap_counts(axes, antialias))
+    taps = make_taps(call, axes, antialias)
     extents, wanted = axes["size"].T, axes["count"].T
     if count == 3:  # the outermost axis first, as on the CPU
         inner = extents[1] * extents[2] * pixel
