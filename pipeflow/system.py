@@ -15,6 +15,7 @@
 import ctypes
 import errno
 import math
+import mmap
 import os
 import signal
 import socket
@@ -111,6 +112,15 @@ def forbid_shortening(descriptor: int) -> None:
     """Makes sure that no process can shorten an anonymous file while it is mapped."""
     if HAS_MEMFD and fcntl is not None:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+
+
+def mapped(descriptor: int, size: int) -> mmap.mmap:
+    """An anonymous file in the memory of this process. One call maps all its pages, if the system can do this: one by one, when
+    they are first used, they take as long as a copy of their content.
+    """
+    if not hasattr(mmap, "MAP_POPULATE"):
+        return mmap.mmap(descriptor, size)
+    return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
 
 
 def killed_by_end_of(descriptor: int) -> bool:

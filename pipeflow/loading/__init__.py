@@ -7,6 +7,7 @@
     processes.py    runs it in worker processes
     collate.py      joins items to a batch with the same structure
     parcels.py      a batch as a worker process sends it: arrays in shared memory, all else pickled
+    rows.py         the large arrays of a batch, written to their place when an item is read
     light.py        batches of tensors from a worker that has not loaded torch
     leaves.py       the arrays in a structure, with the path of each
     buckets.py      batches of items of similar length

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 from pipeflow.loading.walks import BatchItems
-from pipeflow.loading.work import ItemReader, Read, frame_of, inline_join
+from pipeflow.loading.work import InlineJoining, ItemReader, Read, frame_of
 
 
 class PendingBatch(Protocol):
@@ -23,7 +23,7 @@ class Inline:
 
     def __init__(self, reader: ItemReader) -> None:
         self._reader = reader
-        self._join = inline_join(frame_of(reader.frame))
+        self._join = InlineJoining(frame_of(reader.frame))
 
     def submit(self, wanted: BatchItems) -> PendingBatch:
         """Returns a batch that is read when its result is taken."""
@@ -50,7 +50,7 @@ class Threads:
     def __init__(self, reader: ItemReader, count: int, prefetch: int, timeout: float | None) -> None:
         self.ahead = count * prefetch
         self._reader, self._timeout = reader, timeout
-        self._join = inline_join(frame_of(reader.frame))
+        self._join = InlineJoining(frame_of(reader.frame))
         self._threads = ThreadPoolExecutor(1 if reader.stream else count, "pipeflow loader")
 
     def submit(self, wanted: BatchItems) -> PendingBatch:

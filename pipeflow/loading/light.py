@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import framework
-from pipeflow.executor.workers.segments import Unfilled
+from pipeflow.executor.workers.segments import Placed, Unfilled
 from pipeflow.loading.collate import NumpyLoading
 
 KINDS = frozenset("biufc")  # the types of arrays that torch has too
@@ -17,7 +17,7 @@ class Shared:
     it.
     """
 
-    def __init__(self, array: "np.ndarray | Unfilled", kind: str) -> None:
+    def __init__(self, array: "np.ndarray | Placed | Unfilled", kind: str) -> None:
         self.array = array
         self.kind = kind
 

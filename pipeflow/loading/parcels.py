@@ -5,16 +5,38 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.executor.workers.segments import Unfilled
+from pipeflow.executor.workers.segments import Placed, Unfilled
 from pipeflow.loading.light import Shared
+from pipeflow.loading.rows import LARGE, Room, Rows
 from pipeflow.saving.functions import dumps_with_holes, loads_with_holes
 
 
-def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
-    """The function that joins leaves in a worker: it writes them one after another to shared memory."""
+class Joining:
+    """Joins leaves in a worker: they are written one after another to shared memory, large arrays when their item is read."""
 
-    def join(values: Sequence[Any], kind: str) -> Any:
-        frame = find()
+    def __init__(self, find: Callable[[], Any], room: Room) -> None:
+        self._find, self._room = find, room
+        self._rows: Rows | None = None
+
+    def begin(self, count: int) -> Callable[[Any, int], Any]:
+        """Begins a batch of at most so many items; the function returned moves the large arrays of an item to their place."""
+        self._rows = Rows(self._room, count, self._find())
+        return self._rows.moved
+
+    def placed(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arrays of an item that a pipeline gets by itself, the large ones in shared memory."""
+        return tuple([self._placed(x) if type(x) is np.ndarray and x.nbytes >= LARGE else x for x in leaves])
+
+    def _placed(self, array: np.ndarray) -> Any:
+        if array.dtype.hasobject:
+            return array
+        place = self._room(array.shape, array.dtype)
+        place.array[...] = array
+        return place
+
+    def __call__(self, values: Sequence[Any], kind: str) -> Any:
+        """The batch of some leaves."""
+        frame = self._find()
         arrays: Sequence[Any] = values
         name = ""
         if kind == "numbers":
@@ -28,6 +50,9 @@ def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
         first = arrays[0]
         if any(x.dtype != first.dtype for x in arrays):
             return frame.stack_tensors(values) if kind == "tensors" else frame.stack_arrays(values)
+        block = self._rows and self._rows.block_of(arrays)
+        if block:
+            return Shared(block, name)
 
         def fill(place: np.ndarray) -> None:
             for row, array in zip(place, arrays) if first.ndim else ():
@@ -36,8 +61,6 @@ def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
                 place[...] = arrays
 
         return Shared(Unfilled((len(arrays), *first.shape), first.dtype, fill), name)
-
-    return join
 
 
 def packed(value: Any, frame: Any) -> tuple[bytes, list[Any]]:
@@ -49,6 +72,8 @@ def packed(value: Any, frame: Any) -> tuple[bytes, list[Any]]:
         kind = type(part)
         if kind is Shared:
             found = part.array, part.kind
+        elif kind is Placed:
+            found = part, ""
         elif kind is np.ndarray:
             if part.dtype.hasobject:
                 return None

@@ -14,16 +14,18 @@ from pipeflow.errors import Failed
 from pipeflow.executor.workers import check_start_method
 from pipeflow.executor.workers.exceptions import pack_exception, unpack_exception
 from pipeflow.executor.workers.pool import WorkerPool
+from pipeflow.executor.workers.segments import FillsRoom
 from pipeflow.executor.workers.worker import INSIDE
 from pipeflow.loading.carriers import PendingBatch
 from pipeflow.loading.light import TensorsLater
-from pipeflow.loading.parcels import joining, packed, unpacked
+from pipeflow.loading.parcels import Joining, packed, unpacked
+from pipeflow.loading.rows import Room
 from pipeflow.loading.walks import BatchItems
 from pipeflow.loading.work import ItemReader, Read, described, frame_of, seed_everything
 from pipeflow.saving.functions import travels
 
 
-class InWorker:
+class InWorker(FillsRoom):
     """Reads batches in a worker process and puts them into shared memory."""
 
     def __init__(
@@ -36,11 +38,11 @@ class InWorker:
         self.worker_init_fn = worker_init_fn
         self._entered = False
 
-    def __call__(self, wanted: BatchItems) -> tuple[bytes, list[Any]]:
+    def __call__(self, room: Room, wanted: BatchItems) -> tuple[bytes, list[Any]]:
         if not self._entered:
             self._enter()
         seed_everything(wanted.key, self._frame())
-        read = self.reader.run(wanted, joining(self._frame))
+        read = self.reader.run(wanted, Joining(self._frame, room))
         if self.reader.model is not None and read.batch is not None:
             rows = [pack_exception(x.error) if isinstance(x, Failed) else x for x in read.batch]
             read = read._replace(batch=rows)

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,19 @@ from pipeflow.tensors import as_sample
 def frame_of(name: str) -> Any:
     """The functions of a framework that a loader uses."""
     return NumpyLoading() if name == "numpy" else framework(name).loading
+
+
+class Join(Protocol):
+    """Joins the leaves of a batch."""
+
+    def begin(self, count: int) -> Callable[[Any, int], Any]:
+        """Begins a batch of at most so many items; the function returned gets each item and its number when it was read."""
+
+    def placed(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arrays of an item that a pipeline gets by itself."""
+
+    def __call__(self, values: Sequence[Any], kind: str) -> Any:
+        """The batch of equal leaves; `kind` is tensors, arrays or numbers."""
 
 
 class Read(NamedTuple):
@@ -57,15 +70,15 @@ class ItemReader:
         """The data set in messages."""
         return type(self.dataset).__name__
 
-    def run(self, wanted: BatchItems, join: Callable[[Sequence[Any], str], Any]) -> Read:
+    def run(self, wanted: BatchItems, join: Join) -> Read:
         """Reads the items of one batch."""
         if self.stream:
             return self._next_of_stream(wanted, join)
         if self.model is not None:
-            return Read([self._leaves_of(index) for index in wanted.indices], len(wanted.indices))
+            return Read([self._leaves_of(index, join) for index in wanted.indices], len(wanted.indices))
         if self.batch_size is None and not isinstance(wanted.indices, list):
             return Read(self._single(self.item(wanted.indices)), 1)
-        items = self._items(wanted.indices)
+        items = self._items(wanted.indices, join)
         return Read(self._joined(items, join, wanted.indices), len(items))
 
     def item(self, index: Any) -> Any:
@@ -78,11 +91,16 @@ class ItemReader:
             error.add_note(f"while reading item {index!r} of {self.name}")
             raise
 
-    def _items(self, indices: Sequence[Any]) -> Sequence[Any]:
+    def _items(self, indices: Sequence[Any], join: Join) -> Sequence[Any]:
         many = getattr(self.dataset, "__getitems__", None)
-        return many(list(indices)) if callable(many) else [self.item(index) for index in indices]
+        if callable(many):
+            return many(list(indices))
+        if self.collate_fn is not None:
+            return [self.item(index) for index in indices]
+        moved = join.begin(len(indices))
+        return [moved(self.item(index), number) for number, index in enumerate(indices)]
 
-    def _joined(self, items: Sequence[Any], join: Callable[[Sequence[Any], str], Any], indices: Sequence[Any]) -> Any:
+    def _joined(self, items: Sequence[Any], join: Join, indices: Sequence[Any]) -> Any:
         if self.collate_fn is not None:
             return self.collate_fn(items)
         return collate(items, self.find_frame(), join, _ItemNames(self.name, indices))
@@ -90,21 +108,22 @@ class ItemReader:
     def _single(self, item: Any) -> Any:
         return convert(item, self.find_frame()) if self.collate_fn is None else self.collate_fn(item)
 
-    def _leaves_of(self, index: Any) -> Any:
+    def _leaves_of(self, index: Any, join: Join) -> Any:
         try:
-            return leaf_arrays(self.item(index), self.model, f"item {index!r} of {self.name}")
+            return join.placed(leaf_arrays(self.item(index), self.model, f"item {index!r} of {self.name}"))
         except Exception as error:
             return Failed(error)
 
-    def _next_of_stream(self, wanted: BatchItems, join: Callable[[Sequence[Any], str], Any]) -> Read:
+    def _next_of_stream(self, wanted: BatchItems, join: Join) -> Read:
         if wanted.serial != self._serial:
             self._iterator, self._serial = iter(self.dataset), wanted.serial
             for _ in range(wanted.skipped):
                 next(self._iterator, None)
         items: list[Any] = []
         size = self.batch_size or 1
-        for item in self._iterator:
-            items.append(item)
+        moved = join.begin(size if self.model is None and self.collate_fn is None else 0)
+        for number, item in enumerate(self._iterator):
+            items.append(moved(item, number))
             if len(items) == size:
                 break
         ended = len(items) < size
@@ -113,7 +132,7 @@ class ItemReader:
         first = wanted.number * size
         if self.model is not None:
             names = [f"item {first + n} of {self.name}" for n in range(len(items))]
-            rows = [leaf_arrays(item, self.model, name) for name, item in zip(names, items)]
+            rows = [join.placed(leaf_arrays(item, self.model, name)) for name, item in zip(names, items)]
             return Read(rows, len(items), ended)
         if self.batch_size is None:
             return Read(self._single(items[0]), 1)
@@ -148,9 +167,24 @@ def leaf_arrays(item: Any, model: Any, name: str) -> tuple[Any, ...]:
     return tuple([x if isinstance(x, (str, bytes)) else as_sample(x) for x in values])
 
 
-def inline_join(frame: Any) -> Callable[[Sequence[Any], str], Any]:
+class InlineJoining:
     """Joins leaves to a batch that is used in the same process."""
-    return lambda values, kind: getattr(frame, _JOINS[kind])(values)
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def begin(self, count: int) -> Callable[[Any, int], Any]:
+        """Leaves the items as they are."""
+        del count
+        return lambda item, _: item
+
+    def placed(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Leaves the arrays as they are."""
+        return leaves
+
+    def __call__(self, values: Sequence[Any], kind: str) -> Any:
+        """The batch of some leaves."""
+        return getattr(self._frame, _JOINS[kind])(values)
 
 
 _JOINS = {"tensors": "stack_tensors", "arrays": "stack_arrays", "numbers": "numbers"}

@@ -85,6 +85,12 @@ ITEMS = {
     "named tuples of nothing": lambda i: Empty(),
     "deep": lambda i: {"a": [({"b": (i, [Pair(f"{i}", np.ones(2))])},)]},
     "ranges": lambda i: range(i, i + 2),
+    "large tensors": lambda i: torch.full((3, 80, 80), i, dtype=torch.uint8),
+    "large brain floats": lambda i: {"x": torch.full((90, 100), i, dtype=torch.bfloat16)},
+    "large transposed tensors": lambda i: (torch.arange(9000).reshape(90, 100) + i).T,
+    "large tensors of two types": lambda i: (torch.full((90, 100), i, dtype=torch.int32 if i < 3 else torch.int64), i),
+    "large complex conjugates": lambda i: Pair(torch.full((90, 100), complex(i, 1)).conj(), [i]),
+    "large arrays": lambda i: [np.full((90, 100), i, np.float64), np.full((90, 100), i, np.int16)],
 }
 
 

@@ -20,6 +20,7 @@ from helpers import LONG
 import pipeflow
 from pipeflow import fn, loading
 from pipeflow.errors import InvalidState, WorkerDied, WrongShape
+from pipeflow.executor.workers.segments import Placed
 from pipeflow.loading import parcels, walks, work
 from pipeflow.loading.collate import NumpyLoading
 from pipeflow.loading.light import TensorsLater
@@ -55,6 +56,10 @@ def loader(dataset, batch_size=4, **arguments):
     return pipeflow.loader(dataset, batch_size, framework="numpy", **arguments)
 
 
+def room(shape, dtype):
+    return Placed(np.zeros(shape, dtype), 0)
+
+
 def numbers(batches):
     return [np.asarray(batch).tolist() for batch in batches]
 
@@ -66,7 +71,7 @@ def picture(index):
 def test_arrays_of_several_types_get_a_type_that_holds_them_all():
     """As np.stack makes it, also where only the last one differs."""
     made = [np.array([3]), np.array([1]), np.array([0.5])]
-    joined = [next(iter(loader(Rows(3, made.__getitem__), 3))), parcels.joining(NumpyLoading)(made, "arrays")]
+    joined = [next(iter(loader(Rows(3, made.__getitem__), 3))), parcels.Joining(NumpyLoading, room)(made, "arrays")]
     for batch in joined:  # in the program, and in a worker process
         assert batch.dtype == np.float64
         assert batch.tolist() == [[3], [1], [0.5]]
@@ -696,7 +701,7 @@ def test_items_of_a_sampler_of_batches_have_keys_by_their_places():
 def test_tensors_of_several_kinds_are_joined_by_their_framework():
     """Those of one kind are written to shared memory and are of this kind again in the program."""
     frame = SimpleNamespace(name="torch", array_of=lambda pair: pair, stack_tensors=lambda pairs: ("joined", pairs))
-    join = parcels.joining(lambda: frame)
+    join = parcels.Joining(lambda: frame, room)
     one, other = (np.zeros(2), "tensor"), (np.ones(2), "tensor with gradients")
     assert join([one, one], "tensors").kind == "tensor"
     assert join([one, other], "tensors") == ("joined", [one, other])

@@ -105,7 +105,7 @@ class Segment:
         """Maps the segment at its new size if it grew; older mappings exist as long as arrays in them."""
         if size > self.size:
             self.size = size
-            self.map = mmap.mmap(self.descriptor, size)
+            self.map = system.mapped(self.descriptor, size)
             self.flat = np.frombuffer(self.map, np.uint8)
             self.address: int = self.flat.__array_interface__["data"][0]
 
@@ -134,7 +134,22 @@ class Unfilled(NamedTuple):
     fill: Callable[[np.ndarray], Any]
 
 
-_NESTED = frozenset((np.ndarray, tuple, list, Unfilled))
+class Placed(NamedTuple):
+    """An array that is in the segment already, at `offset`."""
+
+    array: np.ndarray
+    offset: int
+
+    def first(self, count: int) -> "Placed":
+        """Its first rows."""
+        return Placed(self.array[:count], self.offset)
+
+
+class FillsRoom:
+    """The base of functions whose first argument is `SegmentWriter.room`: they write large results to shared memory directly."""
+
+
+_NESTED = frozenset((np.ndarray, tuple, list, Unfilled, Placed))
 
 
 class PackedTable(NamedTuple):
@@ -171,9 +186,16 @@ class SegmentWriter:
             offset = self._take(size)
             value.fill(np.ndarray(value.shape, value.dtype, self.segment.flat, offset))
             return offset, name_of(value.dtype), value.shape
+        if kind is Placed:
+            return value.offset, name_of(value.array.dtype), value.array.shape
         if (kind is tuple or kind is list) and not _NESTED.isdisjoint(map(type, value)):
             return kind is tuple, [self.put(x) for x in value]
         return (value,)
+
+    def room(self, shape: tuple[int, ...], dtype: np.dtype) -> Placed:
+        """Memory for an array that is a result: the caller fills it, then puts it."""
+        offset = self._take(math.prod(shape) * dtype.itemsize)
+        return Placed(np.ndarray(shape, dtype, self.segment.flat, offset), offset)
 
     def pack(self, content: Any) -> PackedTable:
         """Pickles a table; a long one goes into the segment too, so that messages stay short."""

@@ -29,7 +29,15 @@ import numpy as np
 from pipeflow import system, timing
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.exceptions import PackedException, pack_exception
-from pipeflow.executor.workers.segments import PackedTable, Segment, SegmentWriter, read, read_columns, unpack
+from pipeflow.executor.workers.segments import (
+    FillsRoom,
+    PackedTable,
+    Segment,
+    SegmentWriter,
+    read,
+    read_columns,
+    unpack,
+)
 from pipeflow.tensors import Block
 
 # Read by BLAS libraries, OpenMP, Numba and OpenCV when they load: there are several workers, so each has one thread.
@@ -282,6 +290,7 @@ class _WorkerLoop:
         entries: list[tuple[Any, ...] | None] = []
         failures: list[tuple[int, PackedException | None]] = []
         calls = [(samples,)] if loaded.task.whole_chunk else samples
+        room = (writer.room,) if isinstance(loaded.function, FillsRoom) else ()
         for index, arguments in enumerate(calls):
             self.status[1], self.status[2] = index, timing.stamp()
             self.status[0] = chunk.ticket
@@ -289,7 +298,7 @@ class _WorkerLoop:
                 failures.append((index, loaded.broken))
                 break
             try:
-                value = loaded.function(*arguments)
+                value = loaded.function(*room, *arguments)
                 entries.append(_lay(value, index, places, writer) if places else writer.put(value))
                 del value
             except BaseException as error:
