@@ -9,6 +9,7 @@ real one would not take from the pipeline, so the table has the throughput witho
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
 import selectors
@@ -23,10 +24,11 @@ from time import monotonic, perf_counter, process_time
 
 import _pictures
 import numpy as np
-from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
+from _harness import Measures, Side, Target, header, measure, median, save, settle, spread, start, table, verdicts
 
 LATENCY = 0.05  # seconds
-SHARDS, IMAGES = 32, 64
+SHARDS, IMAGES = 22, 64
+LONGEST = 60  # seconds of a repetition: one that takes longer prints where it is and ends the benchmark
 DIFFERENT = 4  # of the shards; the others are the same files by other names
 SHAPE = (480, 640)
 
@@ -122,12 +124,15 @@ def prepare(shuffle: bool):
         }
 
         def repetition() -> Measures:
+            faulthandler.dump_traceback_later(LONGEST, exit=True)
             found = {"equal": float(sums["local"] == sums["remote"])}
             for name, pipe in pipes.items():
+                settle()  # the other pipeline still prepares the first batches of its next epoch
                 begin, used, served = perf_counter(), process_time(), processor_of(server.pid)
                 found[f"{name} images"] = float(sum(len(batch[0]) for batch in pipe.epoch()))
                 found[name], found[f"{name} processor"] = perf_counter() - begin, process_time() - used
                 found[f"{name} server"] = processor_of(server.pid) - served
+            faulthandler.cancel_dump_traceback_later()
             return found
 
         repetition.server = (server, folder)  # as long as the repetitions

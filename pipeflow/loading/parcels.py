@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeflow.executor.workers.segments import Placed, Unfilled
 from pipeflow.loading.light import Shared
-from pipeflow.loading.rows import LARGE, Room, Rows
+from pipeflow.loading.rows import LARGE, Room, RowBlocks
 from pipeflow.saving.functions import dumps_with_holes, loads_with_holes
 
 
@@ -16,11 +16,11 @@ class Joining:
 
     def __init__(self, find: Callable[[], Any], room: Room) -> None:
         self._find, self._room = find, room
-        self._rows: Rows | None = None
+        self._rows: RowBlocks | None = None
 
     def begin(self, count: int) -> Callable[[Any, int], Any]:
         """Begins a batch of at most so many items; the function returned moves the large arrays of an item to their place."""
-        self._rows = Rows(self._room, count, self._find())
+        self._rows = RowBlocks(self._room, count, self._find())
         return self._rows.moved
 
     def placed(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ LARGE = 1 << 14  # bytes of an array; smaller ones are copied when the batch is 
 Room = Callable[[tuple[int, ...], np.dtype], Placed]  # memory for an array of the batch
 
 
-class Rows:
+class RowBlocks:
     """The blocks of one batch. There is one for each path at which the items have a large array."""
 
     def __init__(self, room: Room, count: int, frame: Any) -> None:

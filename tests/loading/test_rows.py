@@ -10,7 +10,7 @@ from pipeflow.errors import WrongShape
 from pipeflow.executor.workers.segments import Placed
 from pipeflow.loading.collate import NumpyLoading
 from pipeflow.loading.parcels import Joining
-from pipeflow.loading.rows import LARGE, Rows
+from pipeflow.loading.rows import LARGE, RowBlocks
 from pipeflow.loading.walks import BatchItems
 from pipeflow.loading.work import ItemReader
 
@@ -96,7 +96,7 @@ def test_an_array_that_is_changed_for_the_next_item():
 def test_the_containers_of_the_data_set_do_not_change():
     """A data set may return the same dictionary in each epoch."""
     item = {"picture": picture(1), "more": [picture(2)]}
-    rows = Rows(room, 2, NumpyLoading())
+    rows = RowBlocks(room, 2, NumpyLoading())
     moved = rows.moved(item, 0)
     assert moved["picture"] is not item["picture"]
     assert moved["more"][0] is not item["more"][0]
@@ -112,12 +112,12 @@ def test_what_has_no_place_in_the_block_stays_an_array_of_its_own():
     """Another shape or type than that of the first item, or an array that was not moved: no block is these rows."""
     frame = NumpyLoading()
     for other in (picture(0)[1:], picture(0).astype(np.int8), np.empty((SIDE, SIDE), object)):
-        rows = Rows(room, 2, frame)
+        rows = RowBlocks(room, 2, frame)
         first = rows.moved(picture(7), 0)
         assert rows.moved(other, 1) is other
         assert rows.block_of([first, other]) is None
         assert rows.block_of([first]).array.shape == (1, SIDE, SIDE)
-    rows = Rows(room, 2, frame)
+    rows = RowBlocks(room, 2, frame)
     made = [rows.moved(picture(n), n) for n in range(2)]
     assert rows.block_of(made).array[:, 0, 0].tolist() == [0, 1]
     assert rows.block_of(made[::-1]) is None
@@ -127,11 +127,11 @@ def test_what_has_no_place_in_the_block_stays_an_array_of_its_own():
 def test_small_arrays_and_single_items_are_not_moved():
     """The first item decides."""
     small = np.zeros(LARGE - 1, np.uint8)
-    rows = Rows(room, 2, NumpyLoading())
+    rows = RowBlocks(room, 2, NumpyLoading())
     assert rows.moved(small, 0) is small
     large = picture(0)
     assert rows.moved(large, 1) is large
-    assert Rows(room, 1, NumpyLoading()).moved(large, 0) is large
+    assert RowBlocks(room, 1, NumpyLoading()).moved(large, 0) is large
 
 
 def test_errors_are_those_of_items_that_are_not_moved():
