@@ -44,4 +44,5 @@ def __getattr__(name: str) -> Any:
     """The Executor, loaded by the first pipeline that is built: it takes a tenth of the time of ``import pipeflow``."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return resolve_name(f"{__name__}.{_LATE[name]}:{name}")
+    found = globals()[name] = resolve_name(f"{__name__}.{_LATE[name]}:{name}")
+    return found
