@@ -4,7 +4,7 @@ The lengths are drawn from a log-normal distribution like that of text, 400 toke
 row. A repetition calls `pipeflow.pack` with the offsets of the documents: the plan of all rows is made, and no token is read. The
 second case fills rows in the order of the documents, the third splits long documents. The least part of a row that can be free is
 known from the lengths alone: the table has the number of rows and the least number that any method needs. Grain's first-fit
-packing fills rows while it reads, so it is measured with its documents, a hundred thousand of them.
+packing fills rows while it reads, so it is measured with its documents, ten thousand of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
 
 DOCUMENTS = 10_000_000
-FEW = 100_000  # documents that are read and packed one by one
+FEW = 10_000  # documents that are read and packed one by one
 LENGTH = 2048
 BEST, ORDER, SPLIT, READ = "best fit", "in order", "best fit, long documents split", "read and packed"
 CASES = [BEST, ORDER, SPLIT, READ]

@@ -43,7 +43,7 @@ class Joining:
             return frame.numbers(values)
         if kind == "tensors" or frame.name != "numpy":
             found = [frame.array_of(x) if kind == "tensors" else (x, frame.kind_of(x)) for x in values]
-            if any(x is None or x[1] != found[0][1] for x in found):
+            if any(x is None or x[1] is None or x[1] != found[0][1] for x in found):
                 return frame.stack_tensors(values) if kind == "tensors" else frame.stack_arrays(values)
             name = found[0][1]
             arrays = [x[0] for x in found]

@@ -709,6 +709,15 @@ def test_tensors_of_several_kinds_are_joined_by_their_framework():
     assert join([one, one], "tensors") == ("joined", [one, one])
 
 
+def test_arrays_that_are_no_tensors_are_left_to_the_framework_in_a_worker_too():
+    """Dates and numbers of the other byte order: without workers, torch refuses them. They must not come as arrays."""
+    frame = TensorsLater()
+    frame.stack_arrays = lambda arrays: ("joined", len(arrays))
+    join = parcels.Joining(lambda: frame, room)
+    for array in (np.zeros(2, ">f4"), np.array(["2026-11-24"], "M8[D]")):
+        assert join([array, array], "arrays") == ("joined", 2)
+
+
 def test_workers_need_not_load_the_random_numbers_of_numpy():
     """They set its seed: the program has loaded it before its first worker is started."""
     code = "import sys, pipeflow.loading.processes; sys.exit('numpy.random' not in sys.modules)"
