@@ -12,6 +12,7 @@ from readers.conformance import check_reader
 import pipeflow
 from pipeflow import fn, pipeline_def
 from pipeflow.declare import Request
+from pipeflow.errors import BadData
 from pipeflow.operators.readers.parquet import ParquetReader
 from pipeflow.operators.readers.reader import Reader
 from pipeflow.operators.readers.windowed_order import Groups
@@ -120,7 +121,7 @@ def test_in_a_pipeline(files):
 @pytest.mark.parametrize(
     ("columns", "kind", "text"),
     [
-        (["labels"], KeyError, "has no column 'labels'; it has"),
+        (["labels"], KeyError, r"has no column 'labels'; it has \['pair', 'price'\]"),
         (["pair"], TypeError, r"'pair' .* is a structure of \['x', 'y'\]: say which field as 'pair.x'"),
         (["price"], TypeError, r"'price' .* is of type decimal128\(5, 2\), which cannot be an array"),
         ([], ValueError, "columns"),
@@ -144,6 +145,68 @@ def test_rows_without_a_value_are_named(tmp_path):
         samples.fetch(1)
     with pytest.raises(ValueError, match=r"row 1 of row group 0 .* lists of different lengths"):
         ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["m"]).fetch(1)
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "place"),
+    [
+        (pa.array([[1, 2], [3, None]]), "x", r"at \[1\] "),
+        (pa.array([[1.0, 2.0], [3.0, None]], pa.list_(pa.float64(), 2)), "x", r"at \[1\] "),
+        (pa.array([[[1], [2]], [[3], None]]), "x", r"at \[1\] "),
+        (pa.array([[[1], [2]], [[3], [None]]]), "x", r"at \[1\]\[0\] "),
+        (pa.array([{"a": 1}, None]), "x.a", ""),
+        (pa.array([{"bytes": b"a"}, {"bytes": None}]), "x", ""),
+        (pa.array([b"ab", None], pa.binary(2)), "x", ""),
+    ],
+)
+def test_values_that_lack_inside_a_row_are_named(tmp_path, column, name, place):
+    """A number that is missing in a list never becomes 0; the other rows are read."""
+    parquet.write_table(pa.table({"x": column}), tmp_path / "a.parquet")
+    samples = ParquetReader(paths=str(tmp_path / "a.parquet"), columns=[name])
+    samples.fetch(0)
+    with pytest.raises(ValueError, match=rf"row 1 of row group 0 of .* has no value {place}in column '{name}'"):
+        samples.fetch(1)
+
+
+def test_bytes_and_text_in_every_form(tmp_path):
+    """Bytes of one length, and the forms of text and bytes that newer programs write."""
+    for kind in (pa.binary(2), pa.binary(), pa.large_binary(), pa.binary_view()):
+        parquet.write_table(pa.table({"x": pa.array([b"ab", b"cd"], kind)}), tmp_path / "a.parquet")
+        [value] = ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["x"]).fetch(1)
+        assert (value.dtype, value.tolist()) == (np.uint8, [99, 100])
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        [row] = pipeflow.loader(pa.table({"x": pa.array(["ab"], kind)}), 1, framework="numpy")
+        assert row == {"x": ["ab"]}
+
+
+def test_errors_of_pyarrow_name_the_file(files, tmp_path):
+    """A file that is no Parquet, one that is cut, and a column that is damaged."""
+    whole = (files / "b.parquet").read_bytes()
+    for content in (b"no Parquet at all", whole[:-20]):
+        (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(BadData, match=r"a\.parquet is not a complete file of Parquet"):
+            ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["label"])
+    pages = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little") - 4
+    damaged = bytearray(whole)
+    damaged[4 : 4 + pages] = b"\xff" * pages
+    (tmp_path / "a.parquet").write_bytes(damaged)
+    with pytest.raises((ValueError, OSError)) as caught:
+        ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["label"])
+    assert "a.parquet" in "".join(caught.value.__notes__)
+
+
+def test_checksums_of_pages_are_compared(tmp_path):
+    """A writer may add them; then no byte is wrong unnoticed."""
+    rows = pa.table({"x": np.arange(1000)})
+    parquet.write_table(
+        rows, tmp_path / "a.parquet", write_page_checksum=True, compression="none", use_dictionary=False
+    )
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    place = data.find(np.arange(500, 503).tobytes())
+    data[place] ^= 1
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(OSError, match=r"(?i)crc|checksum"):
+        ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["x"])
 
 
 def test_paths_that_lead_nowhere(tmp_path):

@@ -14,6 +14,16 @@ from pipeflow.errors import optional
 
 Rows = Callable[[int], np.ndarray]  # the value of a row
 
+_SAME = {"string_view": "string", "binary_view": "binary"}  # types that differ only in their place in memory
+
+
+class _Missing(Exception):
+    """A row that lacks a value: the place of the value in the lists of the row."""
+
+    def __init__(self, *place: int) -> None:
+        super().__init__()
+        self.place = place
+
 
 def column_rows(column: Any, name: str, where: str) -> Rows:
     """The rows of a chunked array as arrays; `where` names the table in errors."""
@@ -28,15 +38,31 @@ def column_rows(column: Any, name: str, where: str) -> Rows:
         array = array.dictionary_decode()
     if hasattr(array, "storage"):  # an extension type: read the type that it is stored as
         array = array.storage
+    rows = _valid_rows(array, name, where)
+
+    def named(row: int) -> np.ndarray:
+        try:
+            return rows(row)
+        except _Missing as missing:
+            place = "".join(f"[{n}]" for n in missing.place[1:])
+            raise ValueError(
+                f"row {row} of {where} has no value {f'at {place} ' if place else ''}in column {name!r}: "
+                "fill it before (table.fill_null), or leave such rows out"
+            ) from None
+
+    return named
+
+
+def _valid_rows(array: Any, name: str, where: str) -> Rows:
+    """The rows of an array; one without a value is `_Missing`."""
     rows = _rows_of(array, name, where)
     if not array.null_count:
         return rows
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
 
     def checked(row: int) -> np.ndarray:
-        if not array[row].is_valid:
-            raise ValueError(
-                f"row {row} of {where} has no value in column {name!r}: fill it before (table.fill_null), or leave such rows out"
-            )
+        if not valid[row]:
+            raise _Missing(row)
         return rows(row)
 
     return checked
@@ -53,24 +79,24 @@ def _rows_of(array: Any, name: str, where: str) -> Rows:
                 if fields
                 else f"column {name!r} of {where} is a structure without fields"
             )
-        return column_rows(array.field("bytes"), name, where)
+        return _valid_rows(array.field("bytes"), name, where)
+    if types.is_fixed_size_binary(kind) or str(kind) in _SAME:
+        array = array.cast(_SAME.get(str(kind), "binary"))
+        kind = array.type
     if types.is_binary(kind) or types.is_large_binary(kind):
         return _slices(array, np.uint8)
     if types.is_string(kind) or types.is_large_string(kind):
         raw = _slices(array, np.uint8)
         return lambda row: np.array(raw(row).tobytes().decode(), object)
     if types.is_fixed_size_list(kind):
-        size, inner = kind.list_size, array.values
-        values = _numbers(inner, name, where)
-        first = array.offset
-        return lambda row: values[(first + row) * size : (first + row + 1) * size].copy()
+        size, first = kind.list_size, array.offset
+        return _lists_of(array.values, (first + np.arange(len(array) + 1)) * size, name, where)
     if types.is_list(kind) or types.is_large_list(kind):
         offsets = array.offsets.to_numpy()
         if types.is_list(array.values.type) or types.is_large_list(array.values.type):
-            inner = _rows_of(array.values, name, where)
-            return lambda row: _stacked([inner(n) for n in range(offsets[row], offsets[row + 1])], name, row, where)
-        values = _numbers(array.values, name, where)
-        return lambda row: values[offsets[row] : offsets[row + 1]].copy()
+            inner = _valid_rows(array.values, name, where)
+            return lambda row: _stacked(inner, offsets[row], offsets[row + 1], name, row, where)
+        return _lists_of(array.values, offsets, name, where)
     values = _numbers(array, name, where)
     return lambda row: values[row, ...].copy()
 
@@ -104,7 +130,29 @@ def _numbers(array: Any, name: str, where: str) -> np.ndarray:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _stacked(values: list[np.ndarray], name: str, row: int, where: str) -> np.ndarray:
+def _lists_of(inner: Any, offsets: np.ndarray, name: str, where: str) -> Rows:
+    """The parts of an array of numbers between the offsets."""
+    values = _numbers(inner, name, where)
+    if not inner.null_count:
+        return lambda row: values[offsets[row] : offsets[row + 1]].copy()
+    valid = inner.is_valid().to_numpy(zero_copy_only=False)
+
+    def checked(row: int) -> np.ndarray:
+        begin, end = offsets[row], offsets[row + 1]
+        if not valid[begin:end].all():
+            raise _Missing(row, int(np.argmin(valid[begin:end])))
+        return values[begin:end].copy()
+
+    return checked
+
+
+def _stacked(inner: Rows, begin: int, end: int, name: str, row: int, where: str) -> np.ndarray:
+    values = []
+    for number in range(begin, end):
+        try:
+            values.append(inner(number))
+        except _Missing as missing:
+            raise _Missing(row, number - begin, *missing.place[1:]) from None
     try:
         return np.stack(values) if values else np.empty((0, 0))
     except ValueError:
@@ -120,5 +168,7 @@ def chosen(table: Any, name: str, where: str) -> Any:
     if inner and outer in table.column_names:
         column = table.column(outer).combine_chunks()
         column = column.chunk(0) if hasattr(column, "chunks") else column
+        if column.null_count:  # a field alone has values where its structure has none
+            return optional("pyarrow.compute:struct_field", "a column of Arrow", "pyarrow")(column, inner)
         return column.field(inner)
     raise KeyError(f"{where} has no column {name!r}; it has {list(table.column_names)}")

@@ -10,12 +10,13 @@ import os
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import default, required
-from pipeflow.errors import optional
+from pipeflow.errors import BadData, optional
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.ahead import of_each
 from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
@@ -64,7 +65,7 @@ class ParquetReader:
             raise ValueError(f"shuffle_window must be a number of rows from 1 on, got {shuffle_window}")
         self._window = shuffle_window
         self._files = files_of(paths)
-        self._open = parquet.ParquetFile
+        self._open = partial(parquet.ParquetFile, page_checksum_verification=True)  # of pages that have one
         self._requests = Requests()
         self._pieces: dict[int, list[Piece]] = {}  # the bytes of groups that were requested and not decoded yet
         self._lock = threading.Lock()
@@ -138,12 +139,17 @@ class ParquetReader:
     def _footer(self, path: str) -> Any:
         """The description of the groups and columns of a file."""
         if not remote.is_url(path):
-            with self._open(path) as file:
-                return file.metadata
+            return self._metadata(path, path)
         size = remote.size_of_url(path)
         begin = max(0, size - _FOOTER)
-        with self._open(FileOfPieces(path, self._requests.begin([(path, begin, size - begin)]))) as file:
-            return file.metadata
+        return self._metadata(path, FileOfPieces(path, self._requests.begin([(path, begin, size - begin)])))
+
+    def _metadata(self, path: str, source: Any) -> Any:
+        try:
+            with self._open(source) as file:
+                return file.metadata
+        except ValueError as error:
+            raise BadData(f"{path} is not a complete file of Parquet: {error}") from error
 
     def _requested_pieces(self, group: int) -> list[Piece]:
         """Requests the needed columns of a group."""
@@ -178,9 +184,16 @@ class ParquetReader:
         number, within = self._groups[group]
         path = self._files[number]
         with self._file(group) as file:
-            known = set(file.schema_arrow.names)
+            known = list(file.schema_arrow.names)
             wanted = [name if name in known else name.partition(".")[0] for name in self._columns]
-            table = file.read_row_group(within, columns=list(dict.fromkeys(x for x in wanted if x in known)))
+            for name, outer in zip(self._columns, wanted):
+                if outer not in known:
+                    raise KeyError(f"{path} has no column {name!r}; it has {known}")
+            try:
+                table = file.read_row_group(within, columns=list(dict.fromkeys(wanted)))
+            except (ValueError, OSError) as error:
+                error.add_note(f"while row group {within} of {path} was read")
+                raise
         where = f"row group {within} of {path}"
         rows = [column_rows(chosen(table, name, path), name, where) for name in self._columns]
         return rows, int(table.nbytes)
