@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers import in_time
+from pyarrow import parquet
+from readers.records import write_tar
 
 from pipeflow import fn, pipeline_def
 from pipeflow.operators.readers.dataset import DatasetReader
@@ -300,6 +303,42 @@ def test_a_file_that_has_changed_is_read_again(home):
     np.save(home / "2.npy", np.full(3, 9))
     os.utime(home / "2.npy", ns=(time + 10**9, time + 10**9))
     assert values() == values() == [0, 1, 9, 3]
+
+
+SHARED = {
+    "tar": lambda home: fn.readers.webdataset(paths=f"{home}/*.tar", ext="bin"),
+    "a mixture of tars": lambda home: fn.mix([fn.readers.webdataset(paths=f"{home}/{{a,b}}.tar", ext="bin")]),
+    "parquet": lambda home: fn.readers.parquet(paths=str(home), columns=["x"]),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_files_of_many_samples_that_a_pattern_names_are_read_again(home, kind):
+    """Their sizes and times of change are compared; a file that has not changed is not read again."""
+    data = home / "data"
+    data.mkdir()
+
+    def write(name, values, time):
+        write_tar(data / f"{name}.tar", [(f"{number}.bin", bytes([x])) for number, x in enumerate(values)])
+        parquet.write_table(pa.table({"x": values}), data / f"{name}.parquet")
+        for path in data.glob(f"{name}.*"):
+            os.utime(path, (time, time))
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def define():
+        return fn.cache(SHARED[kind](data), disk=str(home / "disk"))
+
+    def values():
+        return sorted(int(np.ravel(x)[-1]) for x in define().run()[0].samples())
+
+    write("a", [0, 1], 10**9)
+    write("b", [2, 3], 10**9)
+    assert values() == [0, 1, 2, 3]
+    caches = sorted(home.joinpath("disk").iterdir())
+    assert values() == [0, 1, 2, 3]
+    assert sorted(home.joinpath("disk").iterdir()) == caches
+    write("b", [4, 5], 2 * 10**9)
+    assert values() == [0, 1, 4, 5]
 
 
 def test_samples_that_fail_are_not_kept(home):

@@ -27,6 +27,7 @@ from pipeflow.declare import Request
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import ahead, groups_ahead, pieces, remote
 from pipeflow.operators.readers.caffe import CaffeReader
+from pipeflow.operators.readers.files import stated
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Resender
 from pipeflow.operators.readers.order import Order
 from pipeflow.operators.readers.parquet import ParquetReader
@@ -259,6 +260,17 @@ def test_redirections_empty_files_and_servers_without_parts(server):
     assert bytes(remote.read_part(server.url + "/a", 0, 5)) == b"12345"
     with pytest.raises(BadData, match="does not send parts of files"):
         remote.read_part(server.url + "/a", 2, 2)
+
+
+def test_a_url_is_stated_with_what_is_known_of_its_file(server):
+    """A cache compares the size and the version; nothing is requested for this."""
+    server.files["/a"] = b"12345"
+    url = server.url + "/a"
+    assert stated([url, "here"]) == [url, "here"]
+    assert not server.requests
+    remote.size_of_url(url)
+    [found] = stated([url])
+    assert found.startswith(f"{url} 5 ")
 
 
 def test_a_file_is_read_ahead(server):

@@ -12,7 +12,7 @@ import numpy as np
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
-from pipeflow.operators.readers.files import read_range
+from pipeflow.operators.readers.files import read_range, stated
 from pipeflow.operators.readers.lmdb import file_of, places
 from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import expanded
@@ -41,6 +41,10 @@ class Records:
         """The bytes of one record."""
         offset, length = self._table[index].tolist()
         return read_range(self._files[located(self._ends, index)[0]], offset, length)
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return stated(self._files)
 
     def source_info(self, index: int) -> str:
         """The file and the record's number in it."""
@@ -136,6 +140,10 @@ class CaffeReader:
         if self._label:
             outputs.append(_label(found, where))
         return tuple(outputs)
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return self._records.shared_files()
 
     def source_info(self, index: int) -> str:
         """The file and the record's number in it."""

@@ -131,6 +131,10 @@ class Caffe2Reader:
         result[classes] = weights
         return result
 
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return self._records.shared_files()
+
     def source_info(self, index: int) -> str:
         """The file and the record's number in it."""
         return self._records.source_info(index)

@@ -110,6 +110,11 @@ def read_range(path: str, offset: int, length: int) -> np.ndarray:
         return read_into(file, path, offset, length)
 
 
+def stated(paths: Iterable[str]) -> list[str]:
+    """Paths of files; a URL with the size and version of its file, if they are known."""
+    return [remote.stated(path) if remote.is_url(path) else path for path in paths]
+
+
 def size_of(file: Any) -> int:
     """The size of a file that ``open_regular`` has opened."""
     return file.size if isinstance(file, remote.RemoteFile) else os.fstat(file.fileno()).st_size

@@ -117,6 +117,11 @@ class Mix:
         for reader in compress(self._readers, self._grouped):
             reader.samples.forget()
 
+    def shared_files(self) -> list[str]:
+        """The files of all readers that have several samples each."""
+        found = [reader.samples for reader in self._readers]
+        return [path for samples in found if hasattr(samples, "shared_files") for path in samples.shared_files()]
+
     def source_info(self, index: int) -> str:
         """The source_info of the sample."""
         number, within = located(self._ends, index)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeflow.declare import required
 from pipeflow.errors import BadData
-from pipeflow.operators.readers.files import read_lines, read_range, size_at
+from pipeflow.operators.readers.files import read_lines, read_range, size_at, stated
 from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.reader import reader
@@ -65,6 +65,10 @@ class MXNetReader:
             error.add_note(f"the place comes from the index {self._index}")
             raise
         return _image_and_labels(record, where)
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return stated(self._paths)
 
     def source_info(self, index: int) -> str:
         """The file and the record's offset in it."""

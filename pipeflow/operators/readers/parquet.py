@@ -20,6 +20,7 @@ from pipeflow.errors import BadData, optional
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.ahead import of_each
 from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
+from pipeflow.operators.readers.files import stated
 from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.pieces import FileOfPieces, Piece, Requests
 from pipeflow.operators.readers.places import expanded, strings
@@ -100,6 +101,10 @@ class ParquetReader:
         group, row = located(self._ends, index)
         columns = self._cache.get(group)
         return tuple([column(row) for column in columns])
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return stated(self._files)
 
     def source_info(self, index: int) -> str:
         """The file and the row's number in it."""

@@ -106,6 +106,12 @@ def size_of_url(url: str) -> int:
     return known.size
 
 
+def stated(url: str) -> str:
+    """The URL with the size and version of its file, if a request has shown them."""
+    known = _known.get(url)
+    return url if known is None else f"{url} {known.size} {known.version}"
+
+
 def matching(url: str) -> list[str]:
     """The URLs that a pattern matches."""
     if _is_http(url):

@@ -8,7 +8,7 @@ from pipeflow.declare import default, required
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers import remote
-from pipeflow.operators.readers.files import IMAGES, Paths, matcher, read_file
+from pipeflow.operators.readers.files import IMAGES, Paths, matcher, read_file, stated
 from pipeflow.operators.readers.places import local
 from pipeflow.operators.readers.reader import reader
 from pipeflow.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType
@@ -88,6 +88,10 @@ class SequenceReader:
         except Exception as error:
             error.add_note(f"while reading {path}")
             raise
+
+    def shared_files(self) -> list[str]:
+        """All frames: a sample has several, and a frame is in several samples."""
+        return stated(self._paths)
 
     def source_info(self, index: int) -> str:
         """The path of the first frame."""

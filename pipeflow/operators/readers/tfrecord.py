@@ -16,7 +16,7 @@ from pipeflow.declare import default, find, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers.ahead import of_each
-from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of, stated
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.protobuf import BYTES, encoded, fields, numbers, tagged
 from pipeflow.operators.readers.reader import reader
@@ -104,6 +104,10 @@ class TFRecordReader:
         except (IndexError, ValueError) as error:
             raise BadData(f"{where}: damaged tf.train.Example: {error}") from None
         return tuple([_output(feature, found.get(name), name, where) for name, feature in self.features.items()])
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return stated(self._paths)
 
     def source_info(self, index: int) -> str:
         """The file and the record's offset in it."""

@@ -18,7 +18,7 @@ from pipeflow import types
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.ahead import of_each
-from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_at, size_of, stated
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.remote import is_url
@@ -180,6 +180,10 @@ class WebdatasetReader:
             _check_header(data[:_BLOCK].tobytes(), size, tar, offset)
             outputs.append(data[_BLOCK:].view(dtype))
         return tuple(outputs)
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each."""
+        return stated(self._tars)
 
     def source_info(self, index: int) -> str:
         """The tar file, offset and name of the sample's first component."""
