@@ -80,6 +80,10 @@ class Packed:
             values = self._tokens(piece, count)
             if tokens is None:
                 tokens = np.full(self.length, self.pad, values.dtype)
+            if values.dtype != tokens.dtype and not np.can_cast(values.dtype, tokens.dtype):
+                raise TypeError(
+                    f"documents of the types {tokens.dtype} and {values.dtype} are in row {row}: give all of them one type"
+                )
             tokens[at : at + count] = values
             segments[at : at + count] = number
             positions[at : at + count] = np.arange(count)
@@ -111,7 +115,13 @@ class Packed:
 def _lengths_of(documents: Any, lengths: Any, flat: bool) -> np.ndarray:
     """The number of tokens of each document."""
     if flat:
-        found = np.diff(np.asarray(documents[1], np.int64))
+        tokens, offsets = len(documents[0]), np.asarray(documents[1], np.int64)
+        if offsets.ndim != 1 or (len(offsets) and (offsets[0] < 0 or offsets.max() > tokens)):
+            raise ValueError(
+                f"offsets must be places in the {tokens} tokens, from the first to the end, got {offsets.tolist()[:3]} ... "
+                f"{offsets.tolist()[-1:]}: two documents that are not (tokens, offsets) must be a list"
+            )
+        found = np.diff(offsets)
     elif lengths is not None:
         found = np.asarray(lengths, np.int64)
         if found.shape != (len(documents),):

@@ -119,12 +119,23 @@ def test_rows_are_nearly_full():
         ({"lengths": [1]}, ValueError, r"lengths has the shape \(1,\) for 2 documents"),
         ({"lengths": [1, -2]}, ValueError, "document 1 has the length -2"),
         ({"documents": 3}, TypeError, "int has no index"),
+        ({"documents": (np.arange(5), [0, 4, 9])}, ValueError, r"in the 5 tokens, .* got \[0, 4, 9\]"),
+        ({"documents": (np.arange(5), [-1, 4])}, ValueError, "offsets must be places"),
+        ({"documents": ([1, 2], [3])}, ValueError, "two documents .* must be a list"),
     ],
 )
 def test_what_cannot_be_packed(arguments, kind, text):
     """It is refused with the argument's name."""
     with pytest.raises(kind, match=text):
         pipeflow.pack(**{"documents": documents([2, 3]), "length": 8, **arguments})
+
+
+def test_tokens_of_several_types_are_refused_where_a_value_could_change():
+    """1.5 among integers, or a large integer among small ones; a type that holds all is taken."""
+    for wide in (np.array([1.5]), np.array([2**40])):
+        with pytest.raises(TypeError, match="documents of the types int16 and .* are in row 0"):
+            pipeflow.pack([np.zeros(2, np.int16), wide], 4)[0]
+    assert pipeflow.pack([np.array([2**40, 1]), np.ones(1, np.int16)], 4)[0]["tokens"].tolist() == [2**40, 1, 1, 0]
 
 
 def test_lengths_that_are_not_those_of_the_documents():
