@@ -133,7 +133,7 @@ def test_what_cannot_be_packed(arguments, kind, text):
 def test_tokens_of_several_types_are_refused_where_a_value_could_change():
     """1.5 among integers, or a large integer among small ones; a type that holds all is taken."""
     for wide in (np.array([1.5]), np.array([2**40])):
-        with pytest.raises(TypeError, match="documents of the types int16 and .* are in row 0"):
+        with pytest.raises(TypeError, match=r"documents of the types int16 and .* are in row 0"):
             pipeflow.pack([np.zeros(2, np.int16), wide], 4)[0]
     assert pipeflow.pack([np.array([2**40, 1]), np.ones(1, np.int16)], 4)[0]["tokens"].tolist() == [2**40, 1, 1, 0]
 
