@@ -55,9 +55,9 @@ class Joining:
             return Shared(block, name)
 
         def fill(place: np.ndarray) -> None:
-            for row, array in zip(place, arrays) if first.ndim else ():
-                row[...] = array
-            if not first.ndim:
+            if first.ndim:  # one after another along the first axis of the items: the same bytes, by one call
+                np.concatenate(arrays, out=place.reshape(-1, *first.shape[1:]) if place.size else None)
+            else:
                 place[...] = arrays
 
         return Shared(Unfilled((len(arrays), *first.shape), first.dtype, fill), name)

@@ -84,9 +84,9 @@ class KeptStep(SampleStep):
                     values.append((name, [made_of(path) for path in _texts(plan.constant(value))]))
             slots = [numbers[slot] for slot in (*step.inputs, *(slot for _, slot in step.arguments))]
             parts.append((step.op, values, slots, [name for name, _ in step.arguments], len(step.outputs)))
-        samples = self.reader.source.samples if self.reader is not None else None
-        if key is None and hasattr(samples, "shared_files"):  # those that a pattern or a folder names, too
-            parts.append([made_of(path) for path in samples.shared_files()])
+        shared = getattr(self.reader.source.samples, "shared_files", None) if self.reader is not None else None
+        if key is None and shared is not None:  # those that a pattern or a folder names, too
+            parts.append([made_of(path) for path in shared()])
         parts.append([numbers.get(slot) for slot in self.step.inputs])
         constants = [
             (numbers[slot], contents(plan.constant(value))) for slot, value in plan.constants if slot in numbers
