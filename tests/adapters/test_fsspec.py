@@ -58,6 +58,29 @@ def test_members_of_an_archive(store, tmp_path, files):
     assert arrays(files.format(tmp_path / "a.zip")) == [[0], [0, 1], [0, 1, 2]]
 
 
+def test_the_list_of_members_is_read_once(store, tmp_path, monkeypatch):
+    """Reading a member opens the archive again only in another process; threads share it."""
+    opened = []
+    real = zipfile.ZipFile
+
+    def counted(*arguments, **named):
+        opened.append(arguments)
+        return real(*arguments, **named)
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for number in range(40):
+            archive.writestr(f"folder/{number:02}.bin", bytes([number]) * 5000)
+    monkeypatch.setattr(zipfile, "ZipFile", counted)
+
+    @pipeline_def(batch_size=8, num_threads=4, device_id=None)
+    def define():
+        return fn.readers.file(files=f"zip://folder/*.bin::{tmp_path}/a.zip")[0]
+
+    found = [x for (batch,) in define().epoch() for x in batch.samples()]
+    assert [set(x.tolist()) for x in found] == [{number} for number in range(40)]
+    assert len(opened) <= 3  # for the pattern, and once for the members, or by two threads at the same time
+
+
 def test_folders_of_frames(store):
     """The sub-folders of a URL are videos; other files are left out."""
     for video in "ba":

@@ -186,13 +186,32 @@ def _array(data: bytes) -> np.ndarray:
 
 
 def _by_fsspec(url: str, method: str, **arguments: Any) -> Any:
-    filesystem, path = optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
     try:
+        filesystem, path = _place(url)
         return getattr(filesystem, method)(path, **arguments)
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except OSError as error:
         raise _Again(str(error)) from error
+
+
+def _place(url: str) -> tuple[Any, str]:
+    """The file system of fsspec that has the file of a URL, and the path in it."""
+    member, chain, archive = url.partition("::")
+    if not chain or not member.startswith("zip://"):
+        return optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
+    filesystem = _zip_file(os.getpid(), archive)
+    return filesystem, filesystem._strip_protocol(member)
+
+
+@lru_cache(maxsize=16)
+def _zip_file(process: int, archive: str) -> Any:
+    """An open zip file. fsspec keeps none, and would read the list of all members again for each of them.
+
+    A forked process opens it again, because two processes would share the place in the file.
+    """
+    del process
+    return optional("fsspec.core:url_to_fs", f"reading {archive}", "fsspec")(f"zip://::{archive}")[0]
 
 
 def _tried(url: str, read: Callable[[], T]) -> T:
