@@ -35,6 +35,7 @@ def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
     layouts="HWC FHWC",
     sequences=True,
     dtypes="uint8",
+    gpu=True,
     no_effect={"bins": "the histograms of bytes have 256 classes"},
     examples=["fn.clahe(image, tiles_x=4, tiles_y=4, clip_limit=2.0)"],
 )
@@ -54,11 +55,16 @@ def clahe(
     out: Out,
 ) -> Sample:
     """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does."""
-    if 0 in image.shape:
-        raise ValueError(f"the image has no pixels: shape {image.shape}")
-    if image.shape[2] not in (1, 3):
-        raise ValueError(f"clahe needs 1 or 3 channels, the image has {image.shape[2]} (shape {image.shape})")
+    check_clahe(image.shape)
     return kernels.histograms.clahe(image, (tiles_x, tiles_y), clip_limit, luma_only, out)
+
+
+def check_clahe(shape: tuple[int, ...]) -> None:
+    """Raises an error unless an image has pixels of one or three channels."""
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {shape}")
+    if shape[2] not in (1, 3):
+        raise ValueError(f"clahe needs 1 or 3 channels, the image has {shape[2]} (shape {shape})")
 
 
 @clahe.check

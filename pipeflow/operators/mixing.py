@@ -55,15 +55,10 @@ def vectors_of(labels: Sequence[np.ndarray], classes: int) -> list[np.ndarray]:
     """The labels as vectors with the share of each class; with ``classes``, labels are numbers of classes."""
     found = []
     for label in labels:
+        check_label(label, classes)
         if not classes:
-            if label.ndim == 0 or label.dtype.kind != "f":
-                raise ValueError(
-                    f"labels must be vectors of floats, got {label.dtype} of shape {label.shape}: give num_classes"
-                )
             found.append(label)
             continue
-        if label.size != 1 or label.dtype.kind not in "iu":
-            raise ValueError(f"with num_classes a label is one whole number, got {label.dtype} of shape {label.shape}")
         number = int(label.item())
         if not 0 <= number < classes:
             raise ValueError(f"label {number} is none of {classes} classes, 0 to {classes - 1}")
@@ -73,7 +68,23 @@ def vectors_of(labels: Sequence[np.ndarray], classes: int) -> list[np.ndarray]:
     return found
 
 
-def of_one_shape(images: Sequence[np.ndarray], first: int, second: int) -> None:
+def check_label(label: Any, classes: int) -> None:
+    """Raises an error unless the label is a vector of floats or, with ``classes``, one whole number."""
+    if not classes and (len(label.shape) == 0 or label.dtype.kind != "f"):
+        raise ValueError(
+            f"labels must be vectors of floats, got {label.dtype} of shape {label.shape}: give num_classes"
+        )
+    if classes and (label.size != 1 or label.dtype.kind not in "iu"):
+        raise ValueError(f"with num_classes a label is one whole number, got {label.dtype} of shape {label.shape}")
+
+
+def of_one_form(one: Any, two: Any, classes: int = 0) -> None:
+    """Raises an error unless two labels have one shape and type, or are numbers of classes."""
+    if not classes and (one.shape != two.shape or one.dtype != two.dtype):
+        raise ValueError(f"labels of shape {one.shape} and {two.shape} cannot be mixed")
+
+
+def of_one_shape(images: Sequence[Any], first: int, second: int) -> None:
     """Raises an error unless all images have one shape and type."""
     one, other = images[first], images[second]
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -97,8 +108,7 @@ def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> l
         picture, share = put(image, images[other], shares_of(own, keys[number]), keys[number], out)
         pictures.append(picture)
         one, two = vectors[number], vectors[other]
-        if one.shape != two.shape or one.dtype != two.dtype:
-            raise ValueError(f"labels of shape {one.shape} and {two.shape} cannot be mixed")
+        of_one_form(one, two)
         targets.append((two + share * (one - two)).astype(one.dtype))
     return [pictures, targets]
 
@@ -108,6 +118,7 @@ def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> l
     compiled=True,
     takes=MIXING,
     granularity="batch",
+    gpu=True,
     layouts="HWC CHW HW FHWC",
     examples=["fn.mixup(image, vector, share=0.7)", "fn.mixup(image, number, num_classes=5)"],
 )
@@ -133,6 +144,7 @@ def _(images: Any, labels: Any, *, args: Args, batch: BatchCall) -> Any:
     "cutmix",
     takes=MIXING,
     granularity="batch",
+    gpu=True,
     layouts="HWC FHWC",
     examples=["fn.cutmix(image, vector, share=0.7)", "fn.cutmix(image, number, num_classes=5)"],
 )
@@ -162,8 +174,13 @@ def pasted(
     rows, columns = window(image.shape[-3:-1], share, key)
     np.copyto(out, image)
     out[..., rows, columns, :] = other[..., rows, columns, :]
+    return out, left_of(image.shape, rows, columns)
+
+
+def left_of(shape: tuple[int, ...], rows: slice, columns: slice) -> float:
+    """The share of an image outside a window."""
     covered = (rows.stop - rows.start) * (columns.stop - columns.start)
-    return out, 1 - covered / max(image.shape[-3] * image.shape[-2], 1)
+    return 1 - covered / max(shape[-3] * shape[-2], 1)
 
 
 @cutmix.batch
