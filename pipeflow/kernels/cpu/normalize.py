@@ -73,7 +73,7 @@ def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, heig
 @kernel(fastmath=False)
 def mirror_rgb_rows(source, size, upside_down, order, out):
     """Copies rows of pixels of three bytes from right to left, and if requested, the last row first."""
-    for begin in range(0, source.size, size):
+    for begin in range(0, source.size, max(size, 1)):
         row = source.size - size - begin if upside_down else begin
         mirror_pixels(source, row, out, begin, order, size // 3)
 
