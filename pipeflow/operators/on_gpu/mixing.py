@@ -24,7 +24,7 @@ LABELS_ROW = row_type(
     output_type="i4",
     classes="i4",
 )
-TUNED = ("uint8", "float32")
+TUNED = (np.dtype(np.uint8), np.dtype(np.float32))
 
 
 def partners_of(items: Sequence[Item]) -> list[Item]:
@@ -69,7 +69,7 @@ def blended(call: DeviceCall, others: Sequence[Item], drawn: Sequence[tuple[seed
     for row, item, other, (_, share) in zip(rows, call.items, others, drawn, strict=True):
         row["first"], row["second"], row["output"] = item.input.address, other.input.address, item.output.address
         row["total"], row["share"], row["type"] = item.input.size, share, TYPE_CODES[item.input.dtype]
-    dtype = call.items[0].input.dtype.name
+    dtype = call.items[0].input.dtype
     kernel = f"mix_values<{TYPES[dtype]}>" if dtype in TUNED else "mix_any"
     call.launch(f"mixing.cu:{kernel}", rows, ceil_div(rows["total"], BLOCK))
     return [share for _, share in drawn]
@@ -85,7 +85,7 @@ def pasted(call: DeviceCall, others: Sequence[Item], drawn: Sequence[tuple[seeds
     images, windows, shares = [], [], []
     for item, other, (key, share) in zip(call.items, others, drawn, strict=True):
         shape = item.input.shape
-        rows, columns = mixing.window(shape[-3:-1], share, key)
+        rows, columns = mixing.window((shape[-3], shape[-2]), share, key)
         outer = len(shape) - 3
         place = [*[0] * outer, rows.start, columns.start, 0]
         extents = [*shape[:outer], rows.stop - rows.start, columns.stop - columns.start, shape[-1]]
