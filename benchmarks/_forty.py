@@ -42,6 +42,11 @@ class Case:
     loop: Callable[[], None] | None = None
     base: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """Its kind and name."""
+        return f"{self.kind}: {self.name}"
+
     def all_settings(self) -> list[dict[str, Any]]:
         """The measured setting first."""
         base = {**BASE, "batch_size": self.batch_size, "parallel": "serial", "cached": False, **self.base}

@@ -1,6 +1,6 @@
 """How well does one measured run predict the speed with other settings, and how near to the best are the chosen ones?
 
-    python benchmarks/advice.py [words of the name of a pipeline] [--raw FOLDER] [--replay FOLDER]
+    python benchmarks/advice.py [words of the name of a pipeline] [--raw FOLDER [--minutes M]] [--replay FOLDER]
 
 In each of three rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
 alone its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes, a cache.
@@ -9,16 +9,20 @@ The error is the median over the rounds of predicted / measured. `auto` is a pip
 
 Of many settings that are equally fast one always seems the best, by accident. So the rounds only choose: the recommended setting,
 the best of all, and the best of the fixed ones that "auto" may choose. Then these and `auto` run again in turn, and the parts of
-the best speed are medians over these last turns.
+the best speed are medians over these last turns. `again` is another pipeline with the best settings, compared with it in the same
+turns: its distance from 1 is the noise of these figures.
 
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
-there are none; the last table says how many turns were disturbed. `--raw` keeps the figures, and `--replay` predicts from kept
-ones.
+there are none; the last table says how many turns were disturbed.
+
+`--raw` keeps the figures of each pipeline in a folder, and does not measure those that it has; with `--minutes` none begins
+later. So the benchmark can be run in pieces. `--replay` predicts from kept figures.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pickle
 import statistics
@@ -42,11 +46,13 @@ from pipeflow.reporting.advice import predicted
 MEASURED = 0.9  # seconds of a run that predicts; a probe of the interpreter takes the first 0.4
 TURN = 0.22  # seconds of a turn
 ROUNDS = 3
-LAST_ROUNDS = 5  # of the settings that were chosen
-TUNING = 2.0  # seconds that automatic settings have at most, and 200 batches
+LAST_ROUNDS, LAST_TURN = 11, 0.15  # of the settings that were chosen, and seconds of a turn
+REST = 0.03  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
+TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
 PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
-CHOICE = 0.03  # of settings whose predictions differ by less, the one that uses least is recommended
+GAIN = 0.1  # by which another setting must be predicted to be faster than the measured one to be recommended
+CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
 
 
 class Turn(NamedTuple):
@@ -79,7 +85,9 @@ class Measured:
     recommended: list[Turn] = field(default_factory=list)  # the last turns: of the recommended setting,
     best: list[Turn] = field(default_factory=list)  # of the best one,
     best_free: list[Turn] = field(default_factory=list)  # of the best one that "auto" may choose,
+    again: list[Turn] = field(default_factory=list)  # of another pipeline with the best settings,
     automatic: list[Turn] = field(default_factory=list)  # and of the automatic settings
+    seconds: float = 0.0  # that this pipeline took
 
 
 class Runner:
@@ -123,6 +131,7 @@ class Runner:
 
 
 def measure(case: _forty.Case) -> Measured:
+    started = time.perf_counter()
     settings = case.all_settings()
     found = Measured(case.kind, case.name, settings)
     automatic = {"num_threads": "auto", "prefetch_queue_depth": "auto"}
@@ -134,7 +143,7 @@ def measure(case: _forty.Case) -> Measured:
         found.kept = base.pipe.plan.steps()[-1].name
         found.spared = base.pipe.plan.needed_only_by(found.kept)
     begun = time.perf_counter()
-    while not auto.pipe.settings().settled and time.perf_counter() - begun < TUNING:
+    while not auto.pipe.settings().settled and found.batches < TUNING[0] and time.perf_counter() - begun < TUNING[1]:
         auto.step()
         found.batches += 1
     for runner in (base, *runners):
@@ -146,7 +155,7 @@ def measure(case: _forty.Case) -> Measured:
             base.turn(MEASURED, PERIOD)
         found.figures.append(base.pipe.statistics())
         for runner, results in zip(runners, found.turns):
-            settle(0.05, 0.5)
+            time.sleep(REST)
             results.append(runner.turn(TURN))
     ways = [choice.value for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
     found.on_threads = bool(ways) and set(ways) == {"threads"}
@@ -159,14 +168,16 @@ def measure(case: _forty.Case) -> Measured:
         "best_free": runners[max(free(found), key=rates.__getitem__)],
         "automatic": auto,
     }
+    last["again"] = Runner(case, settings[runners.index(last["best"])])
+    last["again"].turn(0.05, 1)
     for _ in range(LAST_ROUNDS):
-        settle(0.1, 0.5)
         known: dict[Runner, Turn] = {}  # one turn counts for all that chose this setting
         for name, runner in last.items():
             if runner not in known:
-                settle(0.05, 0.5)
-                known[runner] = runner.turn(TURN)
+                time.sleep(REST)
+                known[runner] = runner.turn(LAST_TURN)
             getattr(found, name).append(known[runner])
+    found.seconds = time.perf_counter() - started
     return found
 
 
@@ -178,13 +189,14 @@ class Judged:
     beyond: float  # the largest share of the processors that a prediction would need
     recommended: float  # speed of the recommended setting, as a part of the best
     automatic: float
+    again: float  # the same for another pipeline with the best settings
     disturbed: float  # share of the turns
     rows: list[tuple[object, ...]]
 
 
-def cost(settings: dict[str, Any]) -> tuple[int, int]:
+def cost(settings: dict[str, Any]) -> int:
     workers = settings["py_num_workers"] if settings["parallel"] == "processes" else 0
-    return settings["num_threads"] + 2 * workers, settings["prefetch_queue_depth"]
+    return settings["num_threads"] + 2 * workers
 
 
 def rate(turns: list[Turn]) -> float:
@@ -224,9 +236,15 @@ def medians(found: Measured) -> list[float]:
 
 
 def recommended(found: Measured, predictions: list[float]) -> int:
-    """The place of the setting to recommend: of those that are predicted to be about the fastest the one that uses least."""
+    """The place of the setting to recommend: the measured one, unless another one is predicted to be faster by GAIN.
+
+    Of those that are predicted to be nearly the fastest it is the one with the fewest threads and workers, and of these the one
+    that is predicted to be the fastest.
+    """
+    if max(predictions) < (1 + GAIN) * predictions[0]:
+        return 0
     worth = [place for place, ours in enumerate(predictions) if ours >= (1 - CHOICE) * max(predictions)]
-    return min(worth, key=lambda place: cost(found.settings[place]))
+    return min(worth, key=lambda place: (cost(found.settings[place]), -predictions[place]))
 
 
 def free(found: Measured) -> list[int]:
@@ -254,13 +272,14 @@ def judge(found: Measured) -> Judged:
         changed = [f"{name}={value}" for name, value in settings.items() if value != base[name]]
         title = ", ".join(changed) or "as measured"
         rows.append((found.kind, found.name, title, ours, measured, f"{100 * (each - 1):+.1f} %"))
-    last = (found.recommended, found.best, found.best_free, found.automatic)
+    last = (found.recommended, found.best, found.best_free, found.again, found.automatic)
     turns = [turn for setting in (*found.turns, *last) for turn in setting]
     return Judged(
         [abs(each - 1) for each in ratios],
         max(ours * each for ours, each in zip(middles, work)) / found.figures[0].processors,
         part(found.recommended, found.best),
         part(found.automatic, found.best_free),
+        part(found.again, found.best),
         sum(not turn.quiet for turn in turns) / len(turns),
         rows,
     )
@@ -271,26 +290,43 @@ def main() -> int:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--raw", type=Path)
     parser.add_argument("--replay", type=Path)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     given = parser.parse_args()
     reading = header(__doc__)
-    begun = time.perf_counter()
     measured: list[Measured] = []
     if given.replay is not None:
         measured = [pickle.loads(path.read_bytes()) for path in sorted(given.replay.glob("*.pickle"))]
+        measured = [found for found in measured if all(word in f"{found.kind}: {found.name}" for word in given.words)]
     else:
         with tempfile.TemporaryDirectory() as folder:
             _forty.prepare(Path(folder))
-            for number, case in enumerate(_forty.cases(Path(folder))):
-                title = f"{case.kind}: {case.name}"
-                if all(word in title for word in given.words):
-                    measured.append(measure(case))
-                    if given.raw is not None:
-                        given.raw.mkdir(exist_ok=True)
-                        (given.raw / f"{number:02}.pickle").write_bytes(pickle.dumps(measured[-1]))
-                    print(f"{time.perf_counter() - begun:5.0f} s  {title}", file=sys.stderr)
+            cases = [case for case in _forty.cases(Path(folder)) if all(word in case.title for word in given.words)]
+            measured = measure_all(cases, given.raw, given.minutes)
     if not measured:
         parser.error(f"no pipeline has all these words in its name: {' '.join(given.words)}")
-    return report(reading, measured, time.perf_counter() - begun, given.replay is not None)
+    return report(reading, measured, given.replay is not None)
+
+
+def measure_all(cases: list[_forty.Case], raw: Path | None, minutes: float) -> list[Measured]:
+    """The figures of these pipelines; with a folder of kept figures those of all pipelines that it has, and these."""
+    begun = time.perf_counter()
+    kept: dict[str, Path] = {}
+    if raw is not None:
+        raw.mkdir(exist_ok=True)
+        kept = {case.title: raw / f"{case.title.replace(': ', '-').replace(' ', '-')}.pickle" for case in cases}
+    measured = []
+    for case in cases:
+        path = kept.get(case.title)
+        if path is not None and path.exists():
+            measured.append(pickle.loads(path.read_bytes()))
+        elif time.perf_counter() - begun < 60 * minutes:
+            measured.append(measure(case))
+            if path is not None:
+                path.write_bytes(pickle.dumps(measured[-1]))
+            print(f"{time.perf_counter() - begun:5.0f} s  {case.title}", file=sys.stderr)
+        else:
+            print(f"not measured yet: {case.title}", file=sys.stderr)
+    return measured
 
 
 def figures_of(judged: list[Judged]) -> dict[str, float]:
@@ -301,10 +337,13 @@ def figures_of(judged: list[Judged]) -> dict[str, float]:
         "largest error, %": 100 * max(errors),
         "recommended, least part of the best speed": min(each.recommended for each in judged),
         "automatic, least part of the best speed": min(each.automatic for each in judged),
+        "best settings once more, part of the best speed that is farthest from 1": max(
+            (each.again for each in judged), key=lambda part: abs(part - 1)
+        ),
     }
 
 
-def report(reading: dict[str, Any], measured: list[Measured], seconds: float, replayed: bool) -> int:
+def report(reading: dict[str, Any], measured: list[Measured], replayed: bool) -> int:
     begun = time.perf_counter()
     judged = [judge(found) for found in measured]
     predicting = time.perf_counter() - begun
@@ -321,6 +360,7 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float, re
                 100 * max(each.errors),
                 each.recommended,
                 each.automatic,
+                each.again,
                 100 * each.disturbed,
                 found.batches,
                 found.chosen,
@@ -335,6 +375,7 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float, re
             "largest, %",
             "recommended",
             "auto",
+            "again",
             "disturbed, %",
             "batches",
             "chosen",
@@ -359,7 +400,7 @@ def report(reading: dict[str, Any], measured: list[Measured], seconds: float, re
             at_most=False,
         ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, len(errors)), 50.0),
-        Target("minutes of this benchmark", seconds / 60, 15.0),
+        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 15.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}

@@ -1,8 +1,8 @@
 """The stages of a plan: the steps that run together.
 
-Sources have level 0, steps that work sample by sample odd levels, and steps for the whole batch even levels. All
-steps of an odd level are one stage, unless functions in it may wait for each other (``strands.py``). Each step of an
-even level is a stage, except that device steps form segments.
+Sources have level 0, steps that work sample by sample odd levels, and steps for the whole batch even levels. Every second odd
+level is for functions that are apart from the operators. All steps of an odd level are one stage, unless functions in it may
+wait for each other (``strands.py``). Each step of an even level is a stage, except that device steps form segments.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -48,8 +48,9 @@ def levels_of(computed: ComputedNodes, columns: Collection[int]) -> dict[int, in
         elif node.id in columns or node.op.role == "constant":
             level = 0
         elif traits.granularity == "sample" and node.device == "cpu" and node.op.role != "transfer":
-            level = max([1, *needs])
-            level += 1 - level % 2
+            kind = 3 if traits.apart else 1
+            level = max([1, *(need if need % 4 in (0, kind) else need + 1 for need in needs)])
+            level += (kind - level) % 4
         else:
             level = max([2, *[need + need % 2 for need in needs]])
             if traits.user_code and traits.ordered:

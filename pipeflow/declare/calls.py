@@ -22,7 +22,9 @@ class Traits:
     for each row. A step with ``moves`` returns samples of the batch at other places, unchanged. A step with
     ``converts`` calls its function with tensors: on the memory of inputs that may be written, else on copies. A step
     with ``meets`` may wait for another function of the same sample, so functions that do not depend on each other must
-    be able to run at the same time.
+    be able to run at the same time. A step that is ``apart`` is in no stage with steps that are not: so the calls of a
+    function may be limited to one thread, and its operators not. With ``repeats`` a call changes nothing, not even its
+    inputs, and may be made once more.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -35,6 +37,8 @@ class Traits:
     moves: bool = False
     converts: bool = False
     meets: bool = False
+    apart: bool = False
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,10 @@ class BatchCall:
 
     ``draw_keys`` makes the keys of the samples when they are first read. ``take(nbytes)`` returns memory that belongs
     to the batch. ``current`` is the number of the current sample, so that an exception can name it (-1: no sample).
+    ``timed`` makes a function that also measures each call, for functions of the user that are called for every sample.
     """
 
-    __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take")
+    __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take", "timed")
 
     def __init__(
         self,
@@ -75,6 +80,7 @@ class BatchCall:
         self.hints = hints
         self.sources = sources
         self.current = -1
+        self.timed: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
     @property
     def keys(self) -> Any:

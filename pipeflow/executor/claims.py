@@ -30,6 +30,11 @@ class Claims:
         self.tasks: dict[int, Task] = {}  # thread -> its task
         self._parted: BatchRun | None = None  # its chunk has strands that are not claimed: a thread may wait for them
 
+    @property
+    def room(self) -> int:
+        """The number of further threads that may work. Others are not woken: for nothing they would take the interpreter."""
+        return self.threads - len(self.tasks)
+
     def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
         batch = self._parted if last else self.oldest()

@@ -8,7 +8,7 @@ the interpreter.
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import nan
 from typing import Any
@@ -101,6 +101,47 @@ class Lap:
             stage.tasks.append((batch, samples, seconds, busy))
 
 
+class SampleLaps:
+    """The times of the samples of a batch, for a function that is called for one after another."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, float]] = []  # of each call: seconds, and seconds on a processor
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, measured. The thread's clock is not read after brief calls, as by ``Lap``."""
+        rows, wall, processor = self._rows, timing.wall, timing.processor
+        read, brief = processor(), 0.0  # the thread's clock, and the time of brief calls since then
+
+        def timed(*args: Any, **named: Any) -> Any:
+            nonlocal read, brief
+            begun = wall()
+            result = function(*args, **named)
+            seconds = busy = wall() - begun
+            if seconds < BRIEF_SECONDS:
+                brief += seconds
+            else:
+                now = processor()
+                busy = min(seconds, max(0.0, now - read - brief))
+                read, brief = now, 0.0
+            rows.append((seconds, busy))
+            return result
+
+        return timed
+
+    def merged(self) -> list[tuple[int, float, float]]:
+        """Neighbours that took about the same time together: samples, seconds, and seconds on a processor."""
+        found: list[tuple[int, float, float]] = []
+        for seconds, busy in self._rows:
+            if found:
+                count, before, processor = found[-1]
+                short, long = sorted((seconds, before / count))
+                if long <= 2 * short + BRIEF_SECONDS:
+                    found[-1] = count + 1, before + seconds, processor + busy
+                    continue
+            found.append((1, seconds, busy))
+        return found
+
+
 class GilProbe:
     """A thread that competes for the interpreter lock while a step runs. The time that it waits is lock time of the step.
 
@@ -183,8 +224,13 @@ def seconds_of_others() -> float | None:
     return None if busy is None else busy - timing.process()
 
 
-def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ...], batches: int) -> StageFigures:
-    """The work of a stage on single batches; the first and the last one may not be complete."""
+def _course_of(
+    clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ...], batches: int, apart: Clock | None
+) -> StageFigures:
+    """The work of a stage on single batches; the first and the last one may not be complete.
+
+    ``apart`` is the clock of the only step, which may have measured the samples of a batch.
+    """
     role = steps[0].role
     if role == "processes":
         each = max(1, batches)
@@ -194,11 +240,24 @@ def _course_of(clock: Clock, steps: Sequence[StepFigures], places: tuple[int, ..
     found: dict[int, list[tuple[int, float, float]]] = {}
     for batch, samples, seconds, busy in tuple(clock.tasks or ()):
         found.setdefault(batch, []).append((samples or 1, seconds, busy))
+    samples_of: dict[int, list[tuple[int, float, float]]] = {}
+    for batch, *row in tuple((apart and apart.tasks) or ()):
+        samples_of.setdefault(batch, []).append(tuple(row))
+    for batch, rows in samples_of.items():
+        if len(found.get(batch, ())) == 1:
+            found[batch] = _completed(rows, found[batch][0])
     whole = sorted(found)[1:-1] or sorted(found)
     if not whole:  # all batches were made before
         each = max(1, batches)
         return StageFigures(role, places, (((1, clock.seconds / each, clock.busy / each),),))
     return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole))
+
+
+def _completed(rows: list[tuple[int, float, float]], whole: tuple[int, float, float]) -> list[tuple[int, float, float]]:
+    """The times of the samples of a batch, with the rest of its time divided among them."""
+    samples, seconds, busy = (sum(row[i] for row in rows) for i in range(3))
+    rest, work = max(0.0, whole[1] - seconds) / samples, max(0.0, whole[2] - busy) / samples
+    return [(count, first + rest * count, second + work * count) for count, first, second in rows]
 
 
 class Measures:
@@ -300,8 +359,9 @@ class Measures:
             found = _of_stage(self.plan, stage, clock, runner.steps, elapsed) if stage.steps else []
             if found:
                 places = tuple(range(len(steps), len(steps) + len(found)))
-                course = _course_of(clock, found, places, self.batches)
-                stages.append(replace(course, chunk_seconds=runner.chunk_seconds))
+                apart = runner.steps[0].clock if len(runner.steps) == 1 else None
+                course = _course_of(clock, found, places, self.batches, apart)
+                stages.append(replace(course, chunk_seconds=runner.chunk_seconds, meets=runner.meets))
             steps += found
         queued = 0.0
         if self.batches:
@@ -352,7 +412,8 @@ def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elap
     kept = max(shares) * min(elapsed, clock.seconds) if shares else None
     if len(stage.steps) == 1:
         largest = bound[0].largest if bound else ()
-        return [_figures(plan, stage.steps[0], role, clock, largest, kept)]
+        figures = _figures(plan, stage.steps[0], role, clock, largest, kept)
+        return [replace(figures, moved=bound[0].moved if bound else 0)]
     measured = sum(item.seconds for item in clocks)
     if len(clocks) == len(stage.steps) and measured >= 0.5 * clock.seconds:
         parts = _divided(kept, [step.user_code for step in stage.steps], [item.busy for item in clocks])

@@ -47,9 +47,9 @@ class Gate:
         self._lock = threading.Lock()
         self._lock.acquire()
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Returns when the gate is opened, or after a number of seconds, and closes it again."""
-        self._lock.acquire(timeout=-1 if seconds is None else seconds)
+    def wait(self, seconds: float | None = None) -> bool:
+        """Returns when the gate is opened, or after a number of seconds, and closes it again; True if it was opened."""
+        return self._lock.acquire(timeout=-1 if seconds is None else seconds)
 
     def open(self) -> bool:
         """Lets the thread continue; returns True if the gate was closed. Only one thread at a time may open it."""
@@ -127,11 +127,12 @@ class Crew:
                 threading.Thread(target=self._serve, args=(reference, born), name=name, daemon=True).start()
                 born.wait()
 
-    def wake(self) -> None:
-        """Lets one idle thread look for work; called under the lock."""
-        for gate in self.idle:
-            if gate.open():
+    def wake(self, room: int) -> None:
+        """Lets one idle thread look for work, unless as many as there is room for are about to; called under the lock."""
+        for gate in reversed(self.idle):  # the caches still have the work of the one that was the last to become idle
+            if room <= 0 or gate.open():
                 return
+            room -= 1
 
     def finished(self) -> None:
         """Wakes all callers, which check whether they can continue; called under the lock."""

@@ -32,6 +32,7 @@ class StepFigures:
     largest: tuple[int, ...] = ()  # bytes of the largest sample of each output that has a hint
     where: str = ""
     name: str = ""  # the name of the node
+    moved: int = 0  # bytes of the inputs and outputs of a batch, which worker processes would get and return
 
     @property
     def waited(self) -> float:
@@ -48,6 +49,7 @@ class StageFigures:
     batches: tuple[tuple[tuple[int, float, float], ...], ...]
     sending: float = 0.0  # seconds of a thread for a batch that is sent to worker processes
     chunk_seconds: tuple[float, float] = chunks.SAMPLES  # limits of the work that a thread takes at once
+    meets: bool = False  # its functions may wait for each other: so all threads work
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,30 @@ Waiting that the simulation of the measured run explains (for a processor, for t
 remains unexplained in that run is a factor for all predictions. No prediction needs more processors than there are.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeflow.executor.crowd import COMPUTING
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures, in_ms
 from pipeflow.executor.simulation import Part, Scene, Simulated, Simulation, Workload
 
 REPEATED = 64  # the last measured batches, which are repeated in turn: more of them predict nothing better
 SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes and comes back
+WORKER_SECONDS = 2e-5, 1e-10  # of a worker process for each sample that it gets, and for each byte
 UNEXPLAINED = 0.5, 5.0  # limits of the factor for what the simulation of the measured run does not explain
 QUEUED_SHARE = 0.25  # if threads wait for a processor this share of the time, they get no more processors
 EXPLAINED = 0.05  # share of the time of a part: a smaller difference is not fitted
 FITTING = 6  # simulations of the measured run to find out how much of the waiting they explain
 CONTENTION = 0.3  # the time that work loses by the use of caches and memory, if the measured run does not show it
 MOST_CONTENTION = 4.0
-CALL_SECONDS = 5e-6  # for each sample if a function is not called in a loop over the batch, in the interpreter
+CALL_SECONDS = 2e-6  # for each sample if a function is not called in a loop over the batch, in the interpreter
+CHUNK_SECONDS = 1e-5  # the same for a chunk of samples
+# The time that threads lose when they hand the interpreter over, measured on machines with two processors: a function that
+# gives it back waits for it after each sample, and each call of an operator takes longer because the caches are cold.
+HANDOVER_SECONDS = 6e-5
+HANDOFF_SECONDS = 1.6e-5
+RELEASES = 0.9  # share of its processor time: a function that keeps the interpreter for longer does not give it back
 KEPT_SECONDS = (
     8e-5,
     3e-5,
@@ -68,6 +77,8 @@ class Model:
             inside = sum(step.busy for step in run.steps if step.role != "processes")
             loops = sum(busy for _, busy in run.loops) / max(1, len(run.loops))
             self._overhead = max(0.0, run.per_batch(run.used - inside) - loops)
+        self._threads = run.threads
+        self._threads = self._at_work(run.threads, self._parts(Changes())[0])  # those that worked at the same time
         self._fit()
 
     def predict(self, changes: Changes = Changes()) -> Prediction:
@@ -168,7 +179,11 @@ class Model:
         def chosen(new: int | None, old: int) -> int:
             return old if new is None else new
 
+        threads = chosen(changes.threads, run.threads)
         parts, _ = self._parts(changes)
+        threads = self._at_work(threads, parts)
+        if threads != self._threads:
+            parts, _ = self._parts(changes, threads)
         measured = run.samples / max(run.batches, 1)
         size = measured if changes.batch_size is None else changes.batch_size
         own = run.per_batch(max(0.0, run.seconds - run.waited))
@@ -181,7 +196,7 @@ class Model:
         return Scene(
             tuple(parts),
             loop,
-            chosen(changes.threads, run.threads),
+            threads,
             chosen(changes.workers, run.workers),
             chosen(changes.depth, run.depth),
             max(size, 1),
@@ -190,6 +205,15 @@ class Model:
             run.synchronous if changes.synchronous is None else changes.synchronous,
             contention=self._contention,
         )
+
+    def _at_work(self, threads: int, parts: Sequence[Part]) -> int:
+        """The number of threads that work at the same time (``executor/crowd.py``)."""
+        most = max(2, round(self.run.processors))
+        inside = [part.mean for part in parts if part.role != "processes"]
+        busy, seconds = sum(work[1] for work in inside), sum(work[0] for work in inside)
+        processors = self.run.processors  # they also have the work of other programs
+        computing = busy * min(1.0, processors / (most + self.run.others)) >= COMPUTING * seconds
+        return most if threads > most and computing and not any(part.meets for part in parts) else threads
 
     def _processors(self) -> float:
         """The number of processors that the threads got when they wanted more; all processors if they never waited for one."""
@@ -200,23 +224,24 @@ class Model:
         got = sum(step.busy for step in run.steps if step.role != "processes") / max(run.seconds, 1e-9)
         return min(run.processors, max(got / min(queued, 1.0), 0.01))
 
-    def _parts(self, changes: Changes) -> tuple[list[Part], list[list[int]]]:
-        """The parts with some steps in another way, and the steps of each part."""
+    def _parts(self, changes: Changes, threads: int = 0) -> tuple[list[Part], list[list[int]]]:
+        """The parts with some steps in another way and on other threads, and the steps of each part."""
         run, parts, places = self.run, [], []
         for stage in run.stages or _stages_of(run):
             workload = Workload(stage.batches[-REPEATED:])
             for role, members in _by_role(stage.role, stage.steps, changes.ways):
-                parts.append(self._part(stage, workload, role, members, changes))
+                part = self._part(stage, workload, role, members, changes, threads or self._threads)
+                parts.append(part)
                 places.append(members)
         return parts, places
 
     def _part(
-        self, stage: StageFigures, workload: Workload, role: str, members: Sequence[int], changes: Changes
+        self, stage: StageFigures, workload: Workload, role: str, members: Sequence[int], changes: Changes, threads: int
     ) -> Part:
         run = self.run
         all_busy = sum(run.steps[place].busy for place in stage.steps)
         all_waits = sum(run.steps[place].waited for place in stage.steps)
-        busy = waits = held = kept = 0.0
+        busy = waits = held = kept = handing = 0.0
         for place in members:
             step = run.steps[place]
             if place == changes.kept:
@@ -230,9 +255,19 @@ class Model:
             if role == "pool" and step.role == "serial":
                 apart = CALL_SECONDS * run.samples
                 busy, held, kept = busy + apart, held + apart, kept + apart
+                if threads > 1 and changes.ways.get(place) != "jit" and self._held(step) < RELEASES * step.busy:
+                    handing += run.per_batch(HANDOVER_SECONDS * run.samples)
+            if role == "processes" and step.role != "processes":
+                each, byte = WORKER_SECONDS
+                busy += each * run.samples + byte * step.moved * run.batches
             kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
+        if role == stage.role == "pool" and threads != self._threads and busy > 0:
+            share = min(1.0, held / busy)
+            factor = self._handing(members, busy, share, threads) / self._handing(members, busy, share, self._threads)
+            busy, held, kept = busy * factor, held * factor, kept * factor
+        moved = role == "pool" and stage.role != "pool" and any(run.steps[place].python for place in members)
         new = SENDING_SECONDS if role == "processes" and not stage.sending else stage.sending
         return Part(
             role,
@@ -242,8 +277,17 @@ class Model:
             min(1.0, held / busy) if busy > 0 else 0.0,
             new,
             1.0 - min(1.0, kept / busy) if busy > 0 else 0.0,
-            stage.chunk_seconds,
+            # A function that has been called in order may wait for another sample.
+            (0.0, stage.chunk_seconds[1]) if moved else stage.chunk_seconds,
+            CHUNK_SECONDS if moved else 0.0,
+            moved or stage.meets,
+            handing,
         )
+
+    def _handing(self, members: Sequence[int], busy: float, share: float, threads: int) -> float:
+        """The factor of the time of operators that take the interpreter from each other; functions of the user rarely do."""
+        calls = sum(not self.run.steps[place].python for place in members) * self.run.samples
+        return 1 + HANDOFF_SECONDS * calls / busy * math.log2(1 + share * (threads - 1))
 
     def _held(self, step: StepFigures) -> float:
         """Seconds that a step keeps the interpreter; a function for which this was not measured keeps it all the time."""

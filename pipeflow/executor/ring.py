@@ -22,6 +22,7 @@ from pipeflow.executor.claims import Claims, Task
 from pipeflow.executor.clocks import Lap
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew, Gate
+from pipeflow.executor.crowd import Crowd
 from pipeflow.executor.device.device import Device
 from pipeflow.executor.failures import Failure, Failures
 from pipeflow.executor.figures import Statistics
@@ -86,11 +87,12 @@ class Executor:
         self._claims = Claims(self._ring, self.stages, self.crew.size)
         self._tasks = self._claims.tasks
         self._arena, self._lap = Arena(), Lap()
-        self.tuner = Tuner.of(settings, self.stages, self.device is not None)
         self._dropping = False  # a caller waits until no task runs; other callers are woken only for their batch
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
         self.measures = self.measuring.measures
+        self.tuner = Tuner.of(settings, self.stages, self.device is not None, self.measuring.work)
+        self.crowd = Crowd.of(settings, self.stages, self.measuring.work) if self.device is None else None
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started
         self._scheduled = 0
@@ -111,11 +113,7 @@ class Executor:
     @property
     def in_flight(self) -> int:
         """The number of scheduled batches that have not been taken."""
-        flying = 0
-        for batch in tuple(self._ring):
-            if batch.handing is None:
-                flying += 1
-        return flying
+        return sum(batch.handing is None for batch in tuple(self._ring))
 
     @property
     def ready(self) -> int:
@@ -191,7 +189,8 @@ class Executor:
                 if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.all_reserved):
                     self.crew.size = self.tuner.most  # the next call starts those that are missing
                     self._claims.threads, self._claims.alone = self.tuner.threads, self.tuner.alone
-                    self.crew.wake()
+                elif self.crowd is not None and self.crowd.delivered(self.measures.last):
+                    self._claims.threads = self.crowd.threads
             error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
                 self.measuring.count_bytes(batch)
@@ -338,8 +337,7 @@ class Executor:
         return self.course.readers
 
     def statistics(self) -> dict[str, Any]:
-        """For each operator its times and, with ``enable_memory_stats``, the bytes of its outputs; the state of the pool under
-        "pool", and the counts of the kernels under "counts"."""
+        """For each operator its times and, with ``enable_memory_stats``, its bytes; those of "pool"; "counts" of the kernels."""
         with self._lock:
             result = self.measuring.of_operators(self.crew.threads)
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
@@ -371,7 +369,7 @@ class Executor:
         index = self._scheduled
         self._scheduled = index + 1
         self._ring.append(BatchRun(index, len(self.plan.slots)))
-        self.crew.wake()
+        self.crew.wake(self._claims.room)
 
     def _available(self) -> float:
         """The number of batches that the sources can give, less those that are scheduled and not yet read."""
@@ -382,7 +380,7 @@ class Executor:
 
     def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
-        if self.tuner is not None and len(self._tasks) >= self.tuner.threads:
+        if self._claims.room <= 0 and not self.synchronous:
             return None
         task = self._claims.claim(last)
         if task is None:
@@ -390,8 +388,8 @@ class Executor:
         if len(self._tasks) > self.measures.peak:
             self.measures.peak = len(self._tasks)
         # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
-        if self.crew.idle and self._claims.oldest() is not None:
-            self.crew.wake()
+        if self.crew.idle and self._claims.room > 0 and self._claims.oldest() is not None:
+            self.crew.wake(self._claims.room)
         return task
 
     # The work.
@@ -479,23 +477,25 @@ class Executor:
         if not self.synchronous:
             with self._lock:
                 batch.claimed = False
-                self.crew.wake()
+                self.crew.wake(self._claims.room)
 
     def _wait(self, over: Callable[[], bool]) -> None:
         """Waits until ``over()`` is true, checked under the lock, and gives up calls that exceed their time limit."""
-        gate = Gate()
+        gate, late = Gate(), False
         while True:
             with self._lock:
                 if over():
                     return
+                if late and self.crowd is not None:  # perhaps a function waits for work that has no thread
+                    self._claims.threads = self.crowd.lift()
                 if self.crew.closing:
                     raise InvalidState("the pipeline is closed")
                 if self.crew.idle and self._claims.oldest() is not None:
-                    self.crew.wake()  # an interrupted call may not have done it
+                    self.crew.wake(self._claims.room)  # an interrupted call may not have done it
                 if gate not in self.crew.callers:
                     self.crew.callers.append(gate)
             patience = self.watch.patience()
-            gate.wait(patience)
+            late = not gate.wait(patience if self.crowd is None else self.crowd.patience(patience))
             for call in () if patience is None else self.watch.overdue():
                 with self._lock:
                     self._give_up(call)

@@ -85,20 +85,24 @@ class Part:
     sending: float = 0.0  # seconds of a thread for a batch that worker processes compute
     memory: float = 1.0  # share of its processor time that other work slows down: the part outside the interpreter
     chunk_seconds: tuple[float, float] = SAMPLES  # limits of the work that a thread takes at once
+    chunk_cost: float = 0.0  # seconds for a chunk, with the interpreter held, which the work does not include
+    meets: bool = False  # its functions may wait for each other
+    handing: float = 0.0  # seconds for a batch in which the interpreter is handed over, which the work does not include
 
     def work(self, batch: int, begin: float = 0.0, end: float = 1.0) -> Work:
         """The work on the samples from one share of a batch to another."""
-        return self._work(*self.workload.between(batch, begin, end))
+        return self._work(*self.workload.between(batch, begin, end), end - begin)
 
-    def _work(self, seconds: float, on_processor: float) -> Work:
-        waits = max(0.0, seconds - on_processor) * self.waits
+    def _work(self, seconds: float, on_processor: float, share: float) -> Work:
+        handing = self.handing * share
+        waits = max(0.0, seconds - on_processor) * self.waits + handing
         busy = min(on_processor, seconds) * self.busy
-        return busy + waits, busy, self.held * busy
+        return busy + waits, busy, self.held * busy + handing
 
     @property
     def mean(self) -> Work:
         """The work on a batch."""
-        return self._work(self.workload.seconds, self.workload.busy)
+        return self._work(self.workload.seconds, self.workload.busy, 1.0)
 
 
 @dataclass(frozen=True)
@@ -289,7 +293,8 @@ class Simulation:
         samples = chunk_size(left, threads, max(part.mean[0] / size, 1e-9), part.chunk_seconds)
         end = min(1.0, batch.cursor + samples / size)
         end = 1.0 if end > 1 - 0.5 / size else end
-        work = part.work(batch.number, batch.cursor, end)
+        seconds, busy, held = part.work(batch.number, batch.cursor, end)
+        work = seconds + part.chunk_cost, busy + part.chunk_cost, held + part.chunk_cost
         self.units.append(_Unit("thread", work, part.memory, batch, end - batch.cursor))
         batch.cursor = end
 

@@ -3,15 +3,17 @@
 The rules:
 
 1. It begins with the defaults: a thread for each processor, two batches ahead.
-2. It measures a first window of FIRST batches, then windows of WINDOW batches. If the times in the first window differ little,
-   so that their mean has an error of at most EXACT, later windows may end after SHORTEST batches: they miss no burst. The first
-   batches after a change are not counted.
-3. If the loop does not wait for its batches, nothing is changed.
+2. It measures a first window of FIRST batches, then windows of WINDOW batches, and longer ones if the batches are brief. If the
+   times in the first window differ little, so that their mean has an error of at most EXACT, later windows may end after
+   SHORTEST batches: they miss no burst. The first batches after a change are not counted.
+3. If the loop does not wait for its batches, nothing is changed; only functions with parallel="auto" are tried on one thread
+   at a time, because they may disturb the loop.
 4. Else it tries one change after another: functions with parallel="auto" on one thread at a time, or on all again (those that
    keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads more; fewer
-   threads; four times as many batches ahead. It keeps a change if batches come at least WORTH times as often, and the difference
-   is more than DOUBT times the error of both means. If the difference is smaller, it measures both settings once more, in turn,
-   and the new one must be better again. When it keeps a change, it tries all changes from there.
+   threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried: what the
+   threads did in the window shows it (``Work``). It keeps a change if batches come at least WORTH times as often. If the
+   difference is less than DOUBT times the error of both means, it measures both settings once more, in turn, and the new one
+   must be better again. When it keeps a change, it looks for changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
 6. After that it measures one window in every REST batches. If the loop waits and the batches take SLOWER times as long as
    before, it begins again.
@@ -23,25 +25,33 @@ No setting changes the result of any batch. The clock is read by the caller, onc
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.runners.base import StageRunner
-from pipeflow.executor.settings import Settings
+from pipeflow.executor.settings import Settings, available_cpus
 
 log = logging.getLogger("pipeflow")
 FIRST = 16
 WINDOW = 8
 SHORTEST = 4
+BRIEF = (8e-3, 16), (5e-4, 24)  # seconds of a batch, and the batches of a window if it takes less
 EXACT = 0.01
-DOUBT = 1.0
+LEAST_ERROR = 0.02  # of a mean: the speed of a machine changes from one window to the next
+DOUBT = 2.0
 LONGEST = 200
 REST = 256
-WORTH = 1.02
+WORTH = 1.03
 SLOWER = 1.5
 MOST_THREADS = 32
 MOST_AHEAD = 16
+FULL = 0.9  # a share of the time: threads, processors or a stage that are at work for longer have no time left
+OCCUPIED = 0.7  # share of the time that threads have work, if more of them may do more
+COMPUTING = (
+    0.75  # share of the time that threads are on a processor, if they do not wait; and processors of a busy process
+)
+ALONE = 1.2  # processors for a thread that does the work of others too: what they lose by taking turns is not work
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
 
 
@@ -51,6 +61,33 @@ class Chosen(NamedTuple):
     threads: int
     depth: int  # batches made ahead
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
+
+
+class Work(NamedTuple):
+    """What the threads did, in seconds; for a window the averages over its time: how many threads, how many processors."""
+
+    inside: float  # the threads in the steps
+    busy: float  # of that on a processor
+    ordered: float  # the stage that one thread at a time works in, the one with most time
+    used: float  # processor time of the process
+
+    def since(self, earlier: "Work", seconds: float) -> "Work":
+        """The averages of a window."""
+        return Work(*((now - before) / seconds for now, before in zip(self, earlier)))
+
+    def allows(self, change: "Chosen", kept: "Chosen", processors: float) -> bool:
+        """False if a change of the settings that were at work cannot make batches come more often."""
+        saturated = self.used >= FULL * processors
+        if (
+            change.threads < kept.threads
+        ):  # they may disturb each other, if they compute, and fewer can do the same work
+            return self.used >= COMPUTING and self.busy <= change.threads * ALONE
+        if change.threads > kept.threads:
+            computing = kept.threads >= processors and self.busy > COMPUTING * self.inside
+            return not (saturated or computing) and self.inside >= OCCUPIED * kept.threads and self.ordered < FULL
+        if change.alone != kept.alone:
+            return kept.threads > 1
+        return self.inside < FULL * kept.threads and self.ordered < FULL
 
 
 class Tuner:
@@ -65,12 +102,15 @@ class Tuner:
         memory: int | None = None,
         least_threads: int = 1,
         tunes_alone: bool = False,
+        processors: int = 1,
+        look: "Callable[[], Work] | None" = None,
     ) -> None:
         self.threads, self.depth, self.alone = max(threads, least_threads), depth, False
         self.most = self.threads  # the largest number of threads so far
         self._tunes_threads, self._tunes_depth, self._tunes_alone = tunes_threads, tunes_depth, tunes_alone
         self._memory = memory
         self._least = least_threads
+        self._processors, self._look = processors, look
         self.settled = False
         self.reason = "not measured yet"
         self.changes = 0
@@ -80,10 +120,13 @@ class Tuner:
         self._count, self._waited = 0, 0.0
         self._times: list[float] = []  # seconds from batch to batch, in this window
         self._last = 0.0
+        self._before: Work | None = None  # at the beginning of the window
+        self._work: Work | None = None  # in a window with the best settings; None: not known
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
         self._steady = False  # True if the times of batches differ little
         self._kept = self.chosen  # the best settings so far
+        self._fed = False  # True if the loop did not wait in the first window
         self._seen: set[Chosen] = set()  # settings that were tried
         # A change that is measured again: its settings, its pace, and the pace of the earlier setting after it.
         self._doubted: tuple[Chosen, float, float | None] | None = None
@@ -95,7 +138,9 @@ class Tuner:
         return Chosen(self.threads, self.depth, self.alone)
 
     @classmethod
-    def of(cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool) -> "Tuner | None":
+    def of(
+        cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Work]
+    ) -> "Tuner | None":
         """The tuner of a pipeline; None if all its settings are fixed. The memory of a device has a fixed number of batches."""
         depth = "prefetch_queue_depth" in settings.automatic and not on_device
         threads = "num_threads" in settings.automatic
@@ -103,7 +148,9 @@ class Tuner:
         if settings.synchronous or not (threads or depth or alone):
             return None
         strands = max((runner.strands for runner in stages if runner.per_sample), default=1)
-        return cls(settings.threads, settings.depth, threads, depth, settings.memory, strands, alone)
+        return cls(
+            settings.threads, settings.depth, threads, depth, settings.memory, strands, alone, available_cpus(), look
+        )
 
     def delivered(self, now: float, asked: float, reserved: int) -> bool:
         """Counts a batch: the time, that of the call for it, and the bytes of the pipeline's memory. True after a change."""
@@ -115,6 +162,7 @@ class Tuner:
             self._skip -= 1
         elif self._begin is None:
             self._begin = now
+            self._before = None if self.settled or self._look is None else self._look()
         else:
             self._count += 1
             self._waited += max(0.0, now - asked)
@@ -130,9 +178,12 @@ class Tuner:
 
     def _is_whole(self) -> bool:
         """True if the window has enough batches."""
-        if self._best is None and not self.settled:
-            return self._count == FIRST
-        return self._count == WINDOW or (self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT)
+        if self.settled:
+            return self._count == WINDOW
+        least = max((batches for seconds, batches in BRIEF if sum(self._times) < seconds * self._count), default=WINDOW)
+        if self._best is None:
+            return self._count >= max(FIRST, least)
+        return self._count >= least or (self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT)
 
     def _error_of_mean(self) -> float:
         """The standard error of the mean time, as a part of it."""
@@ -142,7 +193,12 @@ class Tuner:
         return math.sqrt(squares / (count - 1) / count) / mean if mean > 0 else 0.0
 
     def _judge(self, window: ExposedWait) -> None:
-        error = self._error_of_mean()
+        error, work = self._error_of_mean(), None
+        if self._best is None:
+            self._steady = error <= EXACT
+        if self._before is not None and self._look is not None and window.seconds > 0:
+            work = self._look().since(self._before, window.seconds)
+            work = None if min(work) < 0 else work  # the clocks began again
         self._start_window()
         pace = window.seconds / window.steps
         if self.settled:
@@ -152,27 +208,28 @@ class Tuner:
                 self._skip = 0
             return
         if self._best is None:
-            self._best, self._error, self._seen = pace, error, {self._kept}
-            self._steady = error <= EXACT
-            if not window.is_bottleneck:
+            self._best, self._error, self._seen, self._work = pace, error, {self._kept}, work
+            self._fed = not window.is_bottleneck
+            if self._fed and not self._tunes_alone:
                 return self._settle(
                     f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(pace)}"
                 )
-        elif not self._decide(pace, error):
+        elif not self._decide(pace, error, work):
             return
         elif self._kept == self.chosen and not window.is_bottleneck:
             return self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {window.share:.1%} of a step")
         self._try_next()
 
-    def _decide(self, pace: float, error: float) -> bool:
+    def _decide(self, pace: float, error: float, work: Work | None) -> bool:
         """Keeps or reverts the change that was measured; False if it must be measured again."""
         assert self._best is not None
+        doubt = DOUBT * max(LEAST_ERROR, math.hypot(error, self._error))
         tried = self.chosen
         if self._doubted is None:
             if pace * WORTH > self._best:
                 self._use(self._kept)
                 return True
-            if self._best / pace - 1 < DOUBT * math.hypot(error, self._error):
+            if self._best / pace - 1 < doubt:
                 self._doubted = tried, pace, None
                 self._use(self._kept)
                 return False
@@ -191,31 +248,42 @@ class Tuner:
                 self._use(self._kept)
                 return True
             pace = (first + pace) / 2
-        self._best, self._error, self._kept = pace, error, tried
+        self._best, self._error, self._kept, self._work = pace, error, tried, work
         return True
 
     def _try_next(self) -> None:
-        following = next((change for change in self._changes() if change not in self._seen), None)
+        following = next((each for each in self._changes() if each not in self._seen and self._may_help(each)), None)
         if following is None:
             assert self._best is not None
+            if self._fed:
+                return self._settle(f"{NOT_THE_BOTTLENECK}: a batch every {in_ms(self._best)}")
             return self._settle(
                 f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
             )
         self._seen.add(following)
         return self._use(following)
 
+    def _may_help(self, change: Chosen) -> bool:
+        return self._work is None or self._work.allows(change, self._kept, self._processors)
+
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
         threads, depth, alone = self._kept
+        if self._fed:
+            yield self._kept._replace(alone=not alone)
+            return
+        if self._tunes_threads and self._work is not None and self._work.busy <= ALONE:
+            yield Chosen(self._least, depth, alone)
         if self._tunes_alone:
             yield self._kept._replace(alone=not alone)
         more = [(2 * threads, depth), (threads, 2 * depth), (threads + (threads + 1) // 2, depth)]
         other = [(threads * 3 // 4, depth), (threads // 2, depth), (threads, 4 * depth)]
-        for wanted, ahead in more + other:
+        for wanted, ahead in more + other if self._work is None else [*more[:2], *other[1:]]:
             change = Chosen(min(max(wanted, self._least), MOST_THREADS), min(ahead, MOST_AHEAD), alone)
-            allowed = self._tunes_threads if change.depth == depth else self._tunes_depth and self._fits(change.depth)
-            if allowed:
+            if self._tunes_threads if change.depth == depth else self._tunes_depth and self._fits(change.depth):
                 yield change
+        if self._tunes_alone and self._tunes_depth and self._fits(4 * depth):  # a thread that is free reads ahead
+            yield Chosen(threads, min(4 * depth, MOST_AHEAD), not alone)
 
     def _use(self, chosen: Chosen) -> None:
         if chosen != self.chosen:

@@ -37,7 +37,7 @@ from pipeflow.operators.functions.calls import (
     thread_generator,
     wants_rng,
 )
-from pipeflow.operators.functions.compiling import joins, version_of, where_calls_run
+from pipeflow.operators.functions.compiling import AUTO, changes_nothing, joins, version_of, where_calls_run
 from pipeflow.operators.functions.outputs import OUTPUTS, declare_outputs
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
@@ -110,7 +110,10 @@ def _(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
 def _(args: Args) -> Traits:
     if joins(args.function, args.jit):  # neither compiled code nor code without state waits
         return replace(call_traits("threads", args.batch_processing), meets=False)
-    return call_traits(where_calls_run(args.function, args.parallel), args.batch_processing)
+    traits = call_traits(where_calls_run(args.function, args.parallel), args.batch_processing)
+    if args.parallel != AUTO:
+        return traits
+    return replace(traits, meets=False, apart=True, repeats=changes_nothing(args.function))
 
 
 @python_function.worker

@@ -96,7 +96,7 @@ class Simulation:
                     if self._lock.locked():
                         self.asleep = True
                         simulation._leave()
-                super().wait(seconds)
+                return super().wait(seconds)
 
             def open(self):
                 with simulation._changed:

@@ -51,6 +51,24 @@ def test_a_loop_that_does_not_wait_keeps_the_settings():
     assert run.tuner.reason == "the input is not your bottleneck: the loop waits 0.0% of a step of 20 ms"
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_functions_that_disturb_a_loop_are_called_by_one_thread(alone):
+    """The loop does not wait, and is faster or slower while only one thread calls functions: nothing else is tried."""
+    run = Run(lambda threads, depth, alone: 0.001, loop=0.02, tunes_alone=True)
+    batch, now = run.batch, []
+
+    def disturbed():
+        run.loop = 0.016 if run.tuner.alone is alone else 0.02
+        now.append(run.tuner.chosen)
+        return batch()
+
+    run.batch = disturbed
+    run.until_settled()
+    assert run.tuner.chosen == (2, 2, alone)
+    assert {(threads, depth) for threads, depth, _ in now} == {(2, 2)}
+    assert run.tuner.reason.startswith("the input is not your bottleneck")
+
+
 def test_functions_that_wait_get_more_threads():
     """Each doubling halves the time of a batch, up to the most threads."""
     run = Run(lambda threads, depth: 0.064 / threads)

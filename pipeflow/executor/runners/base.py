@@ -35,11 +35,13 @@ class BoundStep:
         self.count = len(step.outputs)
         traits = self.op.traits_of(self.constants)
         self.converts, self.meets, self.by_rows = traits.converts, traits.meets, traits.rows
+        self.repeats = traits.repeats
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
         self.sent = tuple(plan.slots[slot].memory == "pinned" for slot in step.outputs)
         self.clock = Clock()
         self.probe: GilProbe | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
+        self.moved = 0  # bytes of the inputs and outputs of a batch, if they are measured
         self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:
@@ -102,6 +104,7 @@ class StageRunner:
     per_sample = False  # threads share a batch in chunks of samples
     strands = 1  # the number of threads that share a chunk: functions of one sample may wait for each other
     alone_if_better = False  # True if a function in it has parallel="auto": one thread at a time, if that is faster
+    meets = False  # True if a function in it may wait for another one
     waits = False  # True if a batch may have to wait before it can run here: then ``ready`` is called
     steps: Sequence[BoundStep] = ()  # the steps that have clocks
     keeper: Keeper | None = None  # an object of the user whose state belongs to each batch

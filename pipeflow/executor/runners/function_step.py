@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from pipeflow import declare
@@ -25,6 +26,9 @@ class FunctionStep(SampleStep):
         self.reports = isinstance(
             self.constants.get("jit"), str
         )  # compiled code is tried, and a message about a difference names the sample
+
+        # If it may be called again, a batch that one thread has whole is made as by a serial function.
+        self.repeats &= {*self.storages} == {"table"} and not step.hint and not any(self.shared)
 
     @staticmethod
     def fits(step: Step) -> bool:
@@ -62,11 +66,70 @@ class FunctionStep(SampleStep):
         else:
             outputs = call(inputs, key)
         if self.count and batch.layouts[self.step.outputs[0]] is None:
-            layouts = place.layouts or place.find_layouts()
-            assert self.kernel is not None
-            for slot, layout in zip(self.step.outputs, self.kernel.output_layouts(inputs, layouts, {})):
-                batch.layouts[slot] = layout or ""
+            self._find_layouts(batch, inputs, place)
         self.keep(batch, sample, row, place, outputs)
+
+    @property
+    def runs_many(self) -> bool:
+        """True if ``run_many`` can run it: no condition and no report belongs to a single sample."""
+        return not self.step.guard and not self.reports
+
+    def run_whole(self, batch: BatchRun, place: Placement) -> bool:
+        """Runs a whole batch; False if this failed, and each sample must be run to find out which."""
+        step = self.step
+        columns = [self._column(batch.values[slot], range(batch.size), right) for slot, _, right in self.reads]
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        call = declare.BatchCall(batch.size, lambda: self.batch_keys(batch), layouts, place.memory[0].take)
+        try:
+            outputs = declare.run_whole(self.op, self.constants, {}, columns, call, self.count)
+            if self.count and batch.layouts[step.outputs[0]] is None:
+                self._find_layouts(batch, [column[0] for column in columns], place)
+        except Exception:
+            return False
+        for slot, values in zip(step.outputs, outputs):
+            batch.values[slot] = values
+        return True
+
+    def run_many(
+        self, batch: BatchRun, samples: range, place: Placement, failed: Callable[[Exception, int], None]
+    ) -> None:
+        """Runs some samples, one after another; ``failed`` gets errors. It does what ``run`` does, with less for each sample."""
+        if self.repeats and len(samples) == batch.size > 0 and self.run_whole(batch, place):
+            return
+        values = batch.values
+        columns = [self._column(values[slot], samples, writable) for slot, _, writable in self.reads]
+        rows = zip(*columns) if columns else repeat((), len(samples))
+        keys = batch.keys[self.key_slot][samples.start : samples.stop] if self.random else repeat(0)
+        place.given = None
+        row: list[Any] = [None] * len(values)
+        for sample, inputs, key in zip(samples, rows, keys):
+            try:
+                call = self._call
+                if call is None:
+                    call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
+                outputs = call(inputs, key)
+                if self.count and batch.layouts[self.step.outputs[0]] is None:
+                    self._find_layouts(batch, inputs, place)
+                self.keep(batch, sample, row, place, outputs)
+            except Exception as error:
+                failed(error, sample)
+
+    def _column(self, held: Any, samples: range, writable: bool | None) -> Sequence[Any]:
+        """An input of some samples, with the rights that the function has to it."""
+        part = held[samples.start : samples.stop]
+        if type(held) is list:
+            if writable is None:
+                return part
+            return [x if writable and x.flags.writeable else lent(x, self.converts) for x in part]
+        given = writable is None or (writable and held.flags.writeable)
+        whole = part if given else lent(part, self.converts)
+        return [whole[index, ...] for index in range(len(samples))]
+
+    def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any], place: Placement) -> None:
+        layouts = place.layouts or place.find_layouts()
+        assert self.kernel is not None
+        for slot, layout in zip(self.step.outputs, self.kernel.output_layouts(inputs, layouts, {})):
+            batch.layouts[slot] = layout or ""
 
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: Placement, outputs: Sequence[Any]) -> None:
         """Stores the results of one sample in their slots: at once if there is one result, which is copied."""

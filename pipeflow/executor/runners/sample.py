@@ -73,6 +73,8 @@ class SampleStage(StageRunner):
             )
         # A chain needs all samples of a chunk at once: not with strands, or with steps whose samples may be kept.
         self.chain = None if len(self.parts) > 1 or keeping else Chain.of(plan, self.steps)
+        first = self.steps[0] if len(self.steps) == 1 else None
+        self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
         self.slots = len(plan.slots)
         self.pool = surroundings.pool
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
@@ -81,7 +83,7 @@ class SampleStage(StageRunner):
         self._measured = False  # True if each step has its own clock, however short it is
         self._seconds_per_sample = 0.0
         self._processors = surroundings.processors
-        self._meets = any(step.meets for step in self.steps)
+        self.meets = any(step.meets for step in self.steps)
         self._lock = threading.Lock()
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
 
@@ -103,7 +105,7 @@ class SampleStage(StageRunner):
         sample: the two must not be in the same chunk.
         """
         least, most = chunks.SAMPLES if self.chain is None else chunks.CHAIN
-        return (0.0 if self._meets else least), most
+        return (0.0 if self.meets else least), most
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for the functions of the user in the chain."""
@@ -140,7 +142,7 @@ class SampleStage(StageRunner):
         alone = len(self.parts) == 1
         needed = self._needed.get(steps[0])
         apart = len(steps) > 1 and self._seconds_per_sample > STEP_CLOCK_MIN_SECONDS * len(steps)
-        laps = [Clock() for _ in steps] if apart or self._measured else None
+        laps = [Clock() for _ in steps] if apart or (self._measured and len(steps) > 1) else None
         probed = [(step.clock, step.probe) for step in steps if step.probe is not None]
         for clock, probe in probed:
             probe.begin(clock)
@@ -149,9 +151,15 @@ class SampleStage(StageRunner):
             self._places[threading.get_ident()] = [place for _, _, place in members]
         if self.chain is not None and self.chain.shorter is not None:
             self.chain = self.chain.shorter
+        samples = range(begin, end)
         if self.chain is not None:
-            self._run_chained(self.chain, batch, range(begin, end), arena, members, laps)
-        for sample in range(begin, end) if self.chain is None else ():
+            self._run_chained(self.chain, batch, samples, arena, members, laps)
+            samples = range(0)
+        elif self._lone is not None and laps is None and not (self.limited or batch.absent or batch.failures):
+            ((_, _, place),) = members
+            self._lone.run_many(batch, samples, place, partial(self._stop, batch, row, place))
+            samples = range(0)
+        for sample in samples:
             if sample in batch.absent or (alone and sample in batch.failures):
                 continue  # each strand runs even if another one fails, so that the result is always the same
             chosen: Sequence[Any] = members
@@ -161,9 +169,9 @@ class SampleStage(StageRunner):
                 chosen = [members[number] for number in numbers]
                 clocks = laps and [laps[number] for number in numbers]
             self._run_steps(batch, sample, row, chosen, clocks)
-        if laps is not None:
+        if laps is not None or probed:
             with self._lock:
-                for step, lap in zip(steps, laps):
+                for step, lap in zip(steps, laps or ()):
                     step.clock.add(lap.seconds, lap.busy, lap.calls)
                 for clock, probe in probed:
                     probe.end(clock)
@@ -238,6 +246,10 @@ class SampleStage(StageRunner):
             if over:
                 break
 
+    def _stop(self, batch: BatchRun, row: list[Any], place: Placement, error: Exception, sample: int) -> None:
+        """Keeps the failure of the only step for one sample."""
+        self._stood_in(error, batch, self.steps[0], sample, row, place)
+
     def _stood_in(
         self, error: Exception, batch: BatchRun, step: SampleStep, sample: int, row: list[Any], place: Placement
     ) -> bool:
@@ -281,7 +293,7 @@ class SampleStage(StageRunner):
         self._stand_in = stand_in
 
     def measure(self, on: bool) -> None:
-        """True if each step has its own clock, also if its samples take little time."""
+        """True if each of several steps has its own clock, also if its samples take little time."""
         self._measured = on
 
     def finish(self, batch: BatchRun) -> None:

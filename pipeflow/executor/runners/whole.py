@@ -1,6 +1,7 @@
 """Steps that process the whole batch: batch operators, and functions that are called for one sample after another."""
 
 import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from pipeflow import declare, timing
 from pipeflow.backends.cpu import Arena
 from pipeflow.declare import BatchCall
 from pipeflow.executor.batch import BatchRun, check_outputs, put, value_at
+from pipeflow.executor.clocks import KEPT_TASKS, SampleLaps
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StageRunner, StandIn
 from pipeflow.executor.surroundings import Surroundings
@@ -38,6 +40,11 @@ class WholeStep(BoundStep, StageRunner):
     def steps(self) -> "Sequence[BoundStep]":  # type: ignore[override]
         """The one step."""
         return (self,)
+
+    def measure(self, on: bool) -> None:
+        """Measures each call of a function that is called for one sample after another."""
+        apart = on and self.step.user_code and self.by_rows
+        self.clock.tasks = deque(maxlen=KEPT_TASKS) if apart else None
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for a function of the user."""
@@ -202,6 +209,8 @@ class WholeStep(BoundStep, StageRunner):
         kinds = {*zip(self.shared, self.sent)}
         memory = self.memory(batch, self.pool, 0) if len(kinds) == 1 else self.pool
         call = BatchCall(size, keys, layouts, memory.take, step.hint, self.sources(batch))
+        laps = SampleLaps() if self.clock.tasks is not None else None
+        call.timed = laps
         try:
             outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
         except Exception as error:
@@ -210,6 +219,9 @@ class WholeStep(BoundStep, StageRunner):
             else:
                 batch.fail(error, step)
             return
+        if laps is not None and self.clock.tasks is not None:
+            self.clock.tasks.extend((batch.index, *row) for row in laps.merged())
+            self.moved = sum(map(_bytes_of, (*inputs, *outputs)))
         for slot, values in zip(step.outputs, outputs):
             if active is not None:
                 scattered: list[Any] = [None] * batch.size
@@ -251,6 +263,11 @@ def _same(before: Any, after: Any, row: int) -> bool:
     if one is None or other is None or one is other:
         return one is other
     return one.dtype == other.dtype and not one.dtype.hasobject and np.array_equal(one, other)
+
+
+def _bytes_of(values: Any) -> int:
+    """The bytes of all samples."""
+    return values.nbytes if isinstance(values, np.ndarray) else sum(np.asarray(sample).nbytes for sample in values)
 
 
 def _largest(values: Any) -> int:

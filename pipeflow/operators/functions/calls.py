@@ -138,22 +138,23 @@ class SampleCalls:
 
     def __call__(self, inputs: Sequence[Any], batch: BatchCall) -> list[Any]:
         results: Iterable[Any]
+        function = self.function if batch.timed is None else batch.timed(self.function)
         if self.rng:
             rows = zip(*map(iterate, inputs)) if inputs else ((),) * batch.size
-            results = self._with_rng(rows, batch.keys)
+            results = self._with_rng(function, rows, batch.keys)
         elif inputs:
-            results = map(self.function, *map(iterate, inputs))
+            results = map(function, *map(iterate, inputs))
         else:
-            results = (self.function() for _ in range(batch.size))
+            results = (function() for _ in range(batch.size))
         if not batch.size:
             return [[] for _ in range(self.num_outputs)]
         if self.num_outputs == 1:
             return [self._collect_one(iter(results), batch)]
         return self._collect(results, batch)
 
-    def _with_rng(self, rows: Iterable[Any], keys: np.ndarray) -> Iterable[Any]:
+    def _with_rng(self, function: Callable[..., Any], rows: Iterable[Any], keys: np.ndarray) -> Iterable[Any]:
         assert self._generator is not None
-        function, rekey = self.function, self._generator.rekey
+        rekey = self._generator.rekey
         for row, state in zip(rows, seeds.generator_states(keys)):
             yield function(*row, rng=rekey(state))
 

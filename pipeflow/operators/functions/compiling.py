@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 from pipeflow.kernels import cpu as kernels
@@ -36,16 +37,25 @@ def check_jit(jit: Any) -> None:
     raise TypeError(f"jit must be a bool or 'auto', got {type(jit).__name__} {jit!r}")
 
 
-@lru_cache(maxsize=256)
 def _state(function: Callable[..., Any]) -> FunctionState:
+    """The state of a function; of other objects, which may not be hashable, the reason why it is not known."""
+    return _known_state(function) if isinstance(function, FunctionType) else state_of(function)
+
+
+@lru_cache(maxsize=256)
+def _known_state(function: FunctionType) -> FunctionState:
     return state_of(function)
 
 
-@lru_cache(maxsize=256)
 def _tried(function: Callable[..., Any], tolerance: float | None) -> Any:
     """The function with its trials; None if it is not tried because it may keep state."""
-    state = _state(function)
-    return None if state.reason else kernels.tried_functions.Tried(function, tolerance, state.uses)
+    return None if _state(function).reason else _known_tried(function, tolerance)
+
+
+@lru_cache(maxsize=256)
+def _known_tried(function: Callable[..., Any], tolerance: float | None) -> Any:
+    """The function with its trials, the same for every pipeline."""
+    return kernels.tried_functions.Tried(function, tolerance, _state(function).uses)
 
 
 def version_of(function: Callable[..., Any], jit: "bool | str") -> Callable[..., Any]:
@@ -65,6 +75,11 @@ def where_calls_run(function: Callable[..., Any], parallel: str) -> str:
     if parallel != AUTO:
         return parallel
     return "threads" if _state(function).any_order else "serial"
+
+
+def changes_nothing(function: Callable[..., Any]) -> bool:
+    """True if the code of a function shows that it changes no object, not even its arguments."""
+    return _state(function).changes_nothing
 
 
 def why_not_on_threads(function: Callable[..., Any]) -> str:

@@ -38,8 +38,22 @@ STATEFUL = (
     "cv2.randn",
     "cv2.randShuffle",
     "cv2.theRNG",
+    "cv2.setNumThreads",
+    "cv2.setUseOptimized",
+    "cv2.VideoCapture",
+    "cv2.VideoWriter",
+    "cv2.FileStorage",
+    "cv2.imshow",
+    "cv2.waitKey",
+    "cv2.namedWindow",
+    "numpy.seterr",
+    "numpy.setbufsize",
+    "numpy.set_printoptions",
 )
-_FILES = _words("save savez savez_compressed savetxt tofile memmap load fromfile loadtxt imwrite imread")
+_FILES = _words(
+    "save savez savez_compressed savetxt tofile memmap open_memmap load fromfile loadtxt genfromtxt fromregex DataSource imwrite "
+    "imwritemulti imread imreadmulti imcount"
+)
 BUILTINS = _words(
     "abs all any bool bytes chr complex dict divmod enumerate filter float frozenset int isinstance len list map max "
     "min ord pow range reversed round set slice sorted str sum tuple zip ArithmeticError AssertionError Exception "
@@ -95,10 +109,14 @@ class FunctionState:
     output_place: int = sys.maxsize  # the lowest place of an output argument among the functions that it calls
 
     @property
+    def changes_nothing(self) -> bool:
+        """True if no call changes an object."""
+        return not (self.reason or self.changes or self.most_arguments > self.output_place)
+
+    @property
     def any_order(self) -> bool:
         """True if calls give the same results in any order and at the same time."""
-        may_change = self.changes or self.most_arguments > self.output_place
-        return not self.reason and not (may_change and self.shared)
+        return self.changes_nothing or not (self.reason or self.shared)
 
 
 def state_of(function: Callable[..., Any]) -> FunctionState:
@@ -146,8 +164,8 @@ class _CodeReader:
                 continue
             if operation in _CODES_WITH_STATE:
                 self._refuse(f"{operation.lower().replace('_', ' ')} {name or ''}".strip())
-            elif operation in ("LOAD_ATTR", "LOAD_METHOD") and name in _FILES:
-                self._refuse(f"it uses {name}")
+            elif operation in ("LOAD_ATTR", "LOAD_METHOD") and (name in _FILES or name == "base"):
+                self._refuse(f"it uses {name}")  # the base of a read-only array may be writable
             elif operation in _WRITES or (operation == "BINARY_OP" and "=" in instruction.argrepr):
                 self.state.changes = True
             elif operation in _CALLS:
@@ -203,6 +221,8 @@ class _CodeReader:
                 self._refuse(f"it uses {whole}, which does not exist")
                 return used
             value = holder[name]
+        if isinstance(value, FunctionType) and not _library_of(value) and attributes[used:]:
+            self._refuse(f"it uses an attribute of {name}")
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
             self.state.uses.append(Use(holder, name, value))
         self._judge(name, value, holder.get("__name__", "") if used else "")

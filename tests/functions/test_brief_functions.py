@@ -1,0 +1,179 @@
+"""Functions for one sample, run for many at once: the same values and errors in every way of calling them."""
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def
+from pipeflow.executor.clocks import SampleLaps, _completed
+from pipeflow.executor.runners.function_step import FunctionStep
+
+SIZE = 24
+
+
+def twice(x):
+    return x * 2
+
+
+def noisy(x, rng):
+    return x + rng.random(x.shape)
+
+
+def two(x):
+    return x + 1, np.float32(x.sum())
+
+
+def ragged(x):
+    return np.arange(int(x.flat[0]) % 3)
+
+
+def in_place(x):
+    y = x.copy()
+    y += 1
+    return y
+
+
+def refuses_seven(x):
+    if x.flat[0] == 7:
+        raise ValueError("seven is refused")
+    return x + 1
+
+
+def other_type_at_five(x):
+    return x.astype(np.int16) if x.flat[0] == 5 else x
+
+
+def made(function, source, outputs=1, **options):
+    def graph():
+        data = fn.external_source(source)
+        return fn.python_function(data, function=function, num_outputs=outputs, **options)
+
+    return pipeline_def(graph, batch_size=SIZE, num_threads=3, seed=5)()
+
+
+def rows(_number):
+    return np.arange(SIZE * 3, dtype=np.float32).reshape(SIZE, 3)
+
+
+def scalars(_number):
+    return np.arange(SIZE, dtype=np.float64)
+
+
+def lists(_number):
+    return [np.full((1 + place % 2, 2), place, np.int32) for place in range(SIZE)]
+
+
+@pytest.mark.parametrize("source", [rows, scalars, lists])
+@pytest.mark.parametrize(("function", "outputs"), [(twice, 1), (noisy, 1), (two, 2), (ragged, 1), (in_place, 1)])
+@pytest.mark.parametrize("way", ["threads", "auto"])
+def test_values_are_those_of_calls_in_order(source, function, outputs, way):
+    """Types, shapes and bits of three batches."""
+    pipes = [made(function, source, outputs, parallel=parallel) for parallel in ("serial", way)]
+    for _ in range(3):
+        expected, found = (pipe.run() for pipe in pipes)
+        for one, other in zip(expected, found, strict=True):
+            for x, y in zip(one.samples(), other.samples(), strict=True):
+                assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+
+
+@pytest.mark.parametrize("way", ["serial", "threads", "auto"])
+def test_an_error_names_its_sample(way):
+    """The batch fails, with the sample that was refused."""
+    pipe = made(refuses_seven, scalars, parallel=way)
+    with pytest.raises(ValueError, match="seven is refused") as caught:
+        pipe.run()
+    assert any("sample 7" in note for note in caught.value.__notes__), caught.value.__notes__
+
+
+@pytest.mark.parametrize("way", ["threads", "auto"])
+def test_only_the_sample_that_fails_is_skipped(way):
+    """The others are there, in order."""
+    pipe = pipeline_def(
+        lambda: fn.python_function(fn.external_source(scalars), function=refuses_seven, parallel=way),
+        batch_size=SIZE,
+        num_threads=3,
+        on_error="skip",
+    )()
+    (batch,) = pipe.run()
+    assert [x.item() for x in batch.samples()] == [x + 1 for x in range(SIZE) if x != 7]
+
+
+@pytest.mark.parametrize("way", ["serial", "threads", "auto"])
+def test_results_of_different_types_are_refused(way):
+    """In every way."""
+    with pytest.raises(Exception, match="int16"):
+        made(other_type_at_five, scalars, parallel=way).run()
+
+
+def test_a_brief_function_is_called_for_the_whole_batch_by_one_thread(monkeypatch):
+    """This takes less time than collecting samples, and the result is one array."""
+    whole, taken = FunctionStep.run_whole, []
+
+    def watched(step, batch, place):
+        taken.append(whole(step, batch, place))
+        return taken[-1]
+
+    monkeypatch.setattr(FunctionStep, "run_whole", watched)
+    pipe = pipeline_def(
+        lambda: fn.python_function(fn.external_source(rows), function=twice, parallel="auto"),
+        batch_size=SIZE,
+        num_threads=1,
+    )()
+    for _ in range(5):
+        pipe.run()
+    assert taken
+    assert all(taken)
+
+
+def test_functions_that_are_chosen_have_a_stage_of_their_own():
+    """Operators before and after it are in other stages; with parallel="threads" all are one."""
+
+    def graph(way):
+        data = fn.external_source(rows)
+        x = fn.python_function(fn.cast(data * 2.0, dtype=np.float64), function=twice, parallel=way)
+        return fn.reductions.sum(fn.python_function(x, function=in_place, parallel=way))
+
+    stages = {}
+    for way in ("auto", "threads"):
+        pipe = pipeline_def(lambda way=way: graph(way), batch_size=SIZE, num_threads=2)()
+        pipe.build()
+        stages[way] = [[step.op for step in stage.steps] for stage in pipe.plan.stages[1:]]
+    assert [len(steps) for steps in stages["auto"]] == [2, 2, 1]
+    assert [len(steps) for steps in stages["threads"]] == [5]
+
+
+def test_calls_of_equal_length_are_one_row():
+    """The times of samples, and their sum with the rest of the batch."""
+    laps = SampleLaps()
+    laps._rows = [(0.001, 0.001)] * 3 + [(0.02, 0.0)] + [(0.001, 0.001)] * 4
+    merged = laps.merged()
+    assert [(count, pytest.approx(seconds), pytest.approx(busy)) for count, seconds, busy in merged] == [
+        (3, 0.003, 0.003),
+        (1, 0.02, 0.0),
+        (4, 0.004, 0.004),
+    ]
+    whole = _completed(merged, (1, 0.035, 0.011))
+    assert [sum(row[i] for row in whole) for i in range(3)] == [8, pytest.approx(0.035), pytest.approx(0.011)]
+
+
+def test_a_measured_run_knows_which_sample_waits():
+    """A function called in order, for a predicted run on threads."""
+    numbers = iter(range(10**6))
+
+    def slow_at_two(x):
+        next(numbers)
+        return np.sort(np.arange(60000.0)[::-1] * (40 if x == 2 else 1))[:1] if x != 2 else _busy(x)
+
+    def _busy(x):
+        for _ in range(40):
+            np.sort(np.arange(60000.0)[::-1])
+        return np.zeros(1)
+
+    pipe = made(slow_at_two, scalars)
+    with pipe.measure():
+        for _ in range(6):
+            pipe.run()
+    stage = pipe.statistics().stages[1]
+    for batch in stage.batches:
+        assert sum(samples for samples, _, _ in batch) == SIZE
+        longest = max(batch, key=lambda row: row[1] / row[0])
+        assert longest[0] <= 2
