@@ -1,6 +1,7 @@
 """python_function(jit="auto"): compiled in the background, compared, used only if it agrees; the results never change."""
 
 import bisect
+import functools
 import hashlib
 import logging
 import operator
@@ -29,7 +30,7 @@ def own_folder(tmp_path, monkeypatch, clock):
     monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
     yield
     trials.wait_for_trials()
-    compiling._tried.cache_clear()
+    compiling._known_tried.cache_clear()
 
 
 def samples(kind, count=4):
@@ -642,6 +643,28 @@ class Keeper:
         return x
 
 
+class Unhashable(Keeper):
+    __hash__ = None
+
+
+READ_ONLY_VIEW = np.zeros(3)[:]
+READ_ONLY_VIEW.flags.writeable = False
+
+
+@pytest.mark.parametrize("options", [{"parallel": "auto"}, {"jit": "auto"}])
+@pytest.mark.parametrize("function", [Unhashable(), Keeper(), np.sqrt, functools.partial(np.add, 1)])
+def test_objects_that_are_called_run_as_written(function, options):
+    """Nothing is known about their state, so they are called in order; one need not be hashable."""
+    pipe = pipeline_def(
+        lambda: fn.python_function(fn.external_source(lambda: [np.ones(2)] * 2), function=function, **options),
+        batch_size=2,
+        num_threads=2,
+    )()
+    assert np.array_equal(pipe.run()[0].at(0), function(np.ones(2)))
+    chosen = next(choice for choice in pipe.settings() if " of " in choice.name)
+    assert chosen.value in ("serial", "plain")
+
+
 def writes_a_global(x):
     global FACTOR
     FACTOR = 2
@@ -675,6 +698,12 @@ def reads_a_file(x):
         (lambda x: KEEPER(x), "KEEPER, a Keeper"),
         (KEEPER := Keeper(), "not a plain function"),
         (lambda x: (yield x), "generator"),
+        (lambda x: x + plain.__dict__.setdefault("calls", 1), "an attribute of plain"),
+        (lambda x: x + READ_ONLY_VIEW.base[0], "it uses base"),
+        (lambda x: np.seterr(all="raise") and x, "numpy.seterr"),
+        (lambda x: cv2.setNumThreads(1) or x, "cv2.setNumThreads"),
+        (lambda x: cv2.VideoCapture("x").read()[1], "cv2.VideoCapture"),
+        (lambda x: x + np.genfromtxt("x"), "genfromtxt"),
     ],
 )
 def test_state_is_found_in_the_code(function, reason):
