@@ -241,8 +241,8 @@ def _course_of(
     for batch, samples, seconds, busy in tuple(clock.tasks or ()):
         found.setdefault(batch, []).append((samples or 1, seconds, busy))
     samples_of: dict[int, list[tuple[int, float, float]]] = {}
-    for batch, *row in tuple((apart and apart.tasks) or ()):
-        samples_of.setdefault(batch, []).append(tuple(row))
+    for batch, samples, seconds, busy in tuple((apart and apart.tasks) or ()):
+        samples_of.setdefault(batch, []).append((samples, seconds, busy))
     for batch, rows in samples_of.items():
         if len(found.get(batch, ())) == 1:
             found[batch] = _completed(rows, found[batch][0])

@@ -12,8 +12,8 @@ The rules:
    keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads more; fewer
    threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried: what the
    threads did in the window shows it (``Work``). It keeps a change if batches come at least WORTH times as often. If the
-   difference is less than DOUBT times the error of both means, it measures both settings once more, in turn, and the new one
-   must be better again. When it keeps a change, it looks for changes from there.
+   difference is less than DOUBT times the error of both means, or there are fewer threads, it measures both settings once more,
+   in turn, and the new one must be better again. When it keeps a change, it looks for changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
 6. After that it measures one window in every REST batches. If the loop waits and the batches take SLOWER times as long as
    before, it begins again.
@@ -39,6 +39,7 @@ SHORTEST = 4
 BRIEF = (8e-3, 16), (5e-4, 24)  # seconds of a batch, and the batches of a window if it takes less
 EXACT = 0.01
 LEAST_ERROR = 0.02  # of a mean: the speed of a machine changes from one window to the next
+CERTAIN = 1.0  # a smaller gain by fewer threads is measured twice: what is slow at first makes them seem better
 DOUBT = 2.0
 LONGEST = 200
 REST = 256
@@ -223,8 +224,10 @@ class Tuner:
     def _decide(self, pace: float, error: float, work: Work | None) -> bool:
         """Keeps or reverts the change that was measured; False if it must be measured again."""
         assert self._best is not None
-        doubt = DOUBT * max(LEAST_ERROR, math.hypot(error, self._error))
         tried = self.chosen
+        doubt = max(LEAST_ERROR, math.hypot(error, self._error)) * DOUBT
+        if tried.threads < self._kept.threads:
+            doubt = max(doubt, CERTAIN)
         if self._doubted is None:
             if pace * WORTH > self._best:
                 self._use(self._kept)
@@ -277,8 +280,8 @@ class Tuner:
         if self._tunes_alone:
             yield self._kept._replace(alone=not alone)
         more = [(2 * threads, depth), (threads, 2 * depth), (threads + (threads + 1) // 2, depth)]
-        other = [(threads * 3 // 4, depth), (threads // 2, depth), (threads, 4 * depth)]
-        for wanted, ahead in more + other if self._work is None else [*more[:2], *other[1:]]:
+        other = [(threads // 2, depth), (threads * 3 // 4, depth), (threads, 4 * depth)]
+        for wanted, ahead in more + other if self._work is None else [*more[:2], other[0], other[2]]:
             change = Chosen(min(max(wanted, self._least), MOST_THREADS), min(ahead, MOST_AHEAD), alone)
             if self._tunes_threads if change.depth == depth else self._tunes_depth and self._fits(change.depth):
                 yield change
