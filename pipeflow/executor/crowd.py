@@ -11,7 +11,7 @@ from math import inf
 
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.settings import Settings, available_cpus
-from pipeflow.executor.tuning import Work
+from pipeflow.executor.tuning import Effort
 
 COMPUTING = 0.75
 WINDOW = 8  # batches, and seconds, of a window
@@ -24,16 +24,16 @@ STUCK_SECONDS = 1.0  # if no batch is ready for so long, all threads work
 class Crowd:
     """The number of threads that may work now."""
 
-    def __init__(self, threads: int, processors: int, look: Callable[[], Work]) -> None:
+    def __init__(self, threads: int, processors: int, look: Callable[[], Effort]) -> None:
         self.most = threads
         self.threads, self._limit, self._look = threads, max(2, processors), look
-        self._before: Work | None = None  # at the beginning of a window
+        self._before: Effort | None = None  # at the beginning of a window
         self._since = 0.0
         self._count = 0  # batches until the window ends; below zero until it begins
         self._pause = PAUSE
 
     @classmethod
-    def of(cls, settings: Settings, stages: Sequence[StageRunner], look: Callable[[], Work]) -> "Crowd | None":
+    def of(cls, settings: Settings, stages: Sequence[StageRunner], look: Callable[[], Effort]) -> "Crowd | None":
         """None if there are no more threads than processors, or functions that may wait for each other."""
         meeting = any(runner.meets or runner.strands > 1 for runner in stages)
         processors = available_cpus()

@@ -15,7 +15,7 @@ from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
-from pipeflow.executor.tuning import Work
+from pipeflow.executor.tuning import Effort
 from pipeflow.plan import Plan
 
 ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
@@ -95,12 +95,12 @@ class Measuring:
             known["gil_seconds"] = figure.kept
         return result
 
-    def work(self) -> Work:
+    def work(self) -> Effort:
         """What the threads have done so far."""
         clocks = self.measures.stages
         ordered = [clock.seconds for clock, stage in zip(clocks, self.stages) if stage.ordered]
         inside, busy = sum(clock.seconds for clock in clocks), sum(clock.busy for clock in clocks)
-        return Work(inside, busy, max(ordered, default=0.0), timing.process())
+        return Effort(inside, busy, max(ordered, default=0.0), timing.process())
 
     def slowest(self) -> str:
         """The name of the operator that has taken most time; "" if no time was measured."""

@@ -11,7 +11,7 @@ The rules:
 4. Else it tries one change after another: functions with parallel="auto" on one thread at a time, or on all again (those that
    keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads more; fewer
    threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried: what the
-   threads did in the window shows it (``Work``). It keeps a change if batches come at least WORTH times as often. If the
+   threads did in the window shows it (``Effort``). It keeps a change if batches come at least WORTH times as often. If the
    difference is less than DOUBT times the error of both means, or there are fewer threads, it measures both settings once more,
    in turn, and the new one must be better again. When it keeps a change, it looks for changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
@@ -64,7 +64,7 @@ class Chosen(NamedTuple):
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
 
 
-class Work(NamedTuple):
+class Effort(NamedTuple):
     """What the threads did, in seconds; for a window the averages over its time: how many threads, how many processors."""
 
     inside: float  # the threads in the steps
@@ -72,9 +72,9 @@ class Work(NamedTuple):
     ordered: float  # the stage that one thread at a time works in, the one with most time
     used: float  # processor time of the process
 
-    def since(self, earlier: "Work", seconds: float) -> "Work":
+    def since(self, earlier: "Effort", seconds: float) -> "Effort":
         """The averages of a window."""
-        return Work(*((now - before) / seconds for now, before in zip(self, earlier)))
+        return Effort(*((now - before) / seconds for now, before in zip(self, earlier)))
 
     def allows(self, change: "Chosen", kept: "Chosen", processors: float) -> bool:
         """False if a change of the settings that were at work cannot make batches come more often."""
@@ -104,7 +104,7 @@ class Tuner:
         least_threads: int = 1,
         tunes_alone: bool = False,
         processors: int = 1,
-        look: "Callable[[], Work] | None" = None,
+        look: "Callable[[], Effort] | None" = None,
     ) -> None:
         self.threads, self.depth, self.alone = max(threads, least_threads), depth, False
         self.most = self.threads  # the largest number of threads so far
@@ -121,8 +121,8 @@ class Tuner:
         self._count, self._waited = 0, 0.0
         self._times: list[float] = []  # seconds from batch to batch, in this window
         self._last = 0.0
-        self._before: Work | None = None  # at the beginning of the window
-        self._work: Work | None = None  # in a window with the best settings; None: not known
+        self._before: Effort | None = None  # at the beginning of the window
+        self._work: Effort | None = None  # in a window with the best settings; None: not known
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
         self._steady = False  # True if the times of batches differ little
@@ -140,7 +140,7 @@ class Tuner:
 
     @classmethod
     def of(
-        cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Work]
+        cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Effort]
     ) -> "Tuner | None":
         """The tuner of a pipeline; None if all its settings are fixed. The memory of a device has a fixed number of batches."""
         depth = "prefetch_queue_depth" in settings.automatic and not on_device
@@ -221,7 +221,7 @@ class Tuner:
             return self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {window.share:.1%} of a step")
         self._try_next()
 
-    def _decide(self, pace: float, error: float, work: Work | None) -> bool:
+    def _decide(self, pace: float, error: float, work: Effort | None) -> bool:
         """Keeps or reverts the change that was measured; False if it must be measured again."""
         assert self._best is not None
         tried = self.chosen

@@ -5,11 +5,12 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 from pipeflow.executor import crowd
 from pipeflow.executor.crowd import LONGEST_PAUSE, PAUSE, STUCK_SECONDS, WINDOW, Crowd
-from pipeflow.executor.tuning import Work
+from pipeflow.executor.tuning import Effort
 
 
 class Run:
@@ -18,7 +19,7 @@ class Run:
     def __init__(self, computing, seconds=0.01, others=0.0):
         self.computing, self.seconds, self.others = computing, seconds, others
         self.now = self.inside = self.busy = 0.0
-        self.crowd = Crowd(8, 2, lambda: Work(self.inside, self.busy, 0.0, self.busy))
+        self.crowd = Crowd(8, 2, lambda: Effort(self.inside, self.busy, 0.0, self.busy))
 
     def batches(self, count):
         """The numbers of threads after each batch."""
@@ -138,7 +139,7 @@ def test_functions_that_wait_for_a_later_batch_go_on(monkeypatch):
         return [np.int64(number)] * 2
 
     def needs_the_next(x):
-        assert read[int(x) + 1].wait(30)
+        assert read[int(x) + 1].wait(LONG)
         return x
 
     def graph():
