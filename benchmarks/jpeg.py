@@ -17,7 +17,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
-from image_pipeline import BATCH, BATCHES, MEAN, PHOTOGRAPHS, READY, SIDE, STD, make_files, resident
+from image_pipeline import BATCH, BATCHES, MEAN, PHOTOGRAPHS, SIDE, STD, make_files, resident
 
 PICTURES = 100  # of the folder, for the cases on one thread
 QUALITY = 60
@@ -28,6 +28,7 @@ BATCHES_OF, WHOLE, WINDOW, PROGRESSIVE, COMPRESSION = CASES = (
     "progressive files",
     "compression at quality 60",
 )
+READY = 4  # batches made ahead in another side's turn: they are taken first and not counted
 SETTINGS: dict[str, str] = {}
 
 Decoder = Callable[[np.ndarray, tuple[int, int, int, int] | None], object]
