@@ -5,6 +5,10 @@ without a test. The next bits of the stream are the highest bits of `window`; at
 the highest bits returns up to two coefficients at once, or one and the end of the block; all other codes are decoded by the
 general step, one at a time.
 
+Each look-up waits for the one before it, so the time is mostly that of this chain: shift, load, shift. The window is filled up
+while the table is read, and not before: a look-up consumes at most 26 bits, a difference and its code 31, and the window has at
+least 56 after it is filled up, so the bits of the next index are always there.
+
 With any data, it reads and writes only its own memory, for these reasons. The index of a look-up has only the bits of the
 table's size. The place of a coefficient is read from `ZIGZAG`, which is longer than any sum of the numbers in its index. A block
 takes at most `LONGEST_BLOCK` bytes, and begins at most `OVERSHOOT` bytes after the end of the data, where there are `PADDING`
@@ -33,13 +37,13 @@ DC_SHIFT, AC_SHIFT = U(64 - DC_BITS), U(64 - AC_BITS)
 DC_SIZE, AC_SIZE = 1 << DC_BITS, 1 << AC_BITS
 
 # An entry of the look-up for AC coefficients describes one or two of them. If bits of the last value are after the bits of the
-# look-up, they are `pending`. The fields, from the lowest bit: number of all used bits (5), of pending bits (4), of coefficients
-# passed (6), place of the first coefficient from here (4), of the second one (5), end of the block (1), length of the first code
-# (4; 0: longer than the look-up), size of its value (4), the first value (12, below bit 48), the second one (16). For codes that
-# need the general step, the number of coefficients is ALONE, which is more than a block has.
+# look-up, they are `pending`. The fields, from the lowest bit: number of all used bits (6, as many as a shift reads), of pending
+# bits (4), of coefficients passed (6), place of the first coefficient from here (4), of the second one (5), end of the block (1),
+# length of the first code (4; 0: longer than the look-up), size of its value (4), the first value (12, below bit 48), the second
+# one (16). For codes that need the general step, the number of coefficients is ALONE, which is more than a block has.
 ALONE = 63
-ONE, FOUR, FIVE, SIX = U(1), U(15), U(31), U(63)
-PENDING, PASSED, PLACE1, PLACE2, END, LENGTH, SIZE, VALUE1, VALUE2 = (U(x) for x in (5, 9, 15, 19, 24, 25, 29, 32, 48))
+ONE, FOUR, FIVE, SIX, SIX_BITS = U(1), U(15), U(31), U(63), U(6)
+PENDING, PASSED, PLACE1, PLACE2, END, LENGTH, SIZE, VALUE1, VALUE2 = (U(x) for x in (6, 10, 16, 20, 25, 26, 30, 32, 48))
 VALUE1_BITS = 12
 LAST, FULL, EIGHTH, TOP16, WIDE = U(63), U(56), U(3), U(48), U(64)
 
@@ -115,13 +119,16 @@ def build_code(codes, built, table, longs):
 
 @kernel(fastmath=False)
 def build_dc(codes, table, lookup):
-    """Makes the look-up of a code for DC differences: the length of a code above four bits of its size; 0 for a longer code."""
+    """Makes the look-up of a code for DC differences: its size above six bits with the length of code and difference together;
+    0 for a longer code.
+    """
     code_at, at = table * CODE, table * DC_SIZE
     lookup[at : at + DC_SIZE] = 0
     symbol, place = code_at + 16, at
     for length in range(1, DC_BITS + 1):
         for _ in range(codes[code_at + length - 1]):
-            entry = np.uint16(length << 4 | np.int64(codes[symbol] & 15))
+            size = np.int64(codes[symbol] & 15)
+            entry = np.uint16(size << 6 | length + size)
             for _ in range(1 << (DC_BITS - length)):
                 lookup[place] = entry
                 place += 1
@@ -162,7 +169,7 @@ def build_ac(codes, table, single, lookup):
         place += 1
     for i in range(AC_SIZE):
         entry = single[i]
-        used, passed = np.int64(entry & FIVE), np.int64(entry >> PASSED & SIX)
+        used, passed = np.int64(entry & SIX), np.int64(entry >> PASSED & SIX)
         if entry >> PENDING & FOUR:
             entry |= (entry >> PLACE1 & FOUR) << PLACE2
         elif passed != ALONE and not entry >> END & ONE:
@@ -172,7 +179,7 @@ def build_ac(codes, table, single, lookup):
             if length == 0 or used + length > AC_BITS:
                 entry |= U(passed) << PLACE2
             else:
-                entry &= ~(FIVE | SIX << PASSED)
+                entry &= ~(SIX | SIX << PASSED)
                 entry |= U(used + length + size) | U(passed + zeros) << PLACE2 | second & (ONE << END)
                 if not second >> END & ONE:
                     passed += zeros + 1
@@ -196,6 +203,9 @@ def decode_run(
     """
     window, bits, place = state[WINDOW], state[BITS], np.int64(state[PLACE])
     limit = length + OVERSHOOT
+    window |= load_big_endian(stream, place) >> bits  # the stream may begin here
+    place += np.int64((LAST - bits) >> EIGHTH)
+    bits |= FULL
     waiting, block = 0, U(0)
     for unit in range(first, last):
         for b in range(count):
@@ -206,20 +216,20 @@ def decode_run(
             column = unit * blocks[at + STEP] + blocks[at + OFFSET]
             wanted = blocks[at + FIRST] <= column < blocks[at + LAST_COLUMN]
 
+            entry = U(dc_lookup[U(dc * DC_SIZE) + (window >> DC_SHIFT)])
             window |= load_big_endian(stream, place) >> bits
             place += np.int64((LAST - bits) >> EIGHTH)
             bits |= FULL
-            short = U(dc_lookup[U(dc * DC_SIZE) + (window >> DC_SHIFT)])
-            used, size = short >> U(4), short & FOUR
+            used, size = entry & SIX, entry >> SIX_BITS
             if used == U(0):
                 used, symbol = long_code(window, DC_BITS + 1, codes, longs, dc)
                 if used == U(0):
                     return DAMAGED
                 size = symbol & FOUR
+                used += size
+            value = signed((window << (used - size) >> ONE) >> (LAST - size), size)
             window <<= used
-            value = signed((window >> ONE) >> (LAST - size), size)
-            window <<= size
-            bits -= used + size
+            bits -= used
             predicted = np.int64(state[PREDICTED + component]) + value
             state[PREDICTED + component] = U(predicted)
 
@@ -227,17 +237,13 @@ def decode_run(
             k = ONE
             going = True
             while going:
+                entry = ac_lookup[table + (window >> AC_SHIFT)]
                 window |= load_big_endian(stream, place) >> bits
                 place += np.int64((LAST - bits) >> EIGHTH)
                 bits |= FULL
-                plain = True
-                for _ in range(2):  # two codes of at most 12 + 15 bits each between two loads
-                    entry = ac_lookup[table + (window >> AC_SHIFT)]
-                    passed = entry >> PASSED & SIX
-                    if k + passed > LAST:
-                        plain = False
-                        break
-                    used, size = entry & FIVE, entry >> PENDING & FOUR
+                passed = entry >> PASSED & SIX
+                if k + passed <= LAST:
+                    used, size = entry & SIX, entry >> PENDING & FOUR
                     if wanted:
                         value = signed((window << (used - size) >> ONE) >> (LAST - size), size)
                         queue[block + ZIGZAG[k + (entry >> PLACE1 & FOUR)]] = np.int16(entry >> VALUE1) >> 4
@@ -247,15 +253,9 @@ def decode_run(
                     k += passed
                     window <<= used
                     bits -= used
-                    if entry >> END & ONE:
-                        going = False
-                        break
-                if plain:
+                    going = not entry >> END & ONE
                     continue
                 # The general step for one code: a long one, or one near the end of the block.
-                window |= load_big_endian(stream, place) >> bits
-                place += np.int64((LAST - bits) >> EIGHTH)
-                bits |= FULL
                 used, zeros, size = entry >> LENGTH & FOUR, entry >> PLACE1 & FOUR, entry >> SIZE & FOUR
                 if used == U(0):
                     used, symbol = long_code(window, AC_BITS + 1, codes, longs, ac)
