@@ -84,6 +84,20 @@ def stream_bytes(builder, source, out, total):
     builder.fence("seq_cst")
 
 
+@vector_function(DATA, INDEX, INDEX)
+def expect_writes(builder, out, first, count):
+    """Announces that `count` elements will soon be written: their lines come into the cache during other work."""
+    line, pointer = 64, INT8.as_pointer()
+    begin = builder.bitcast(builder.gep(out.pointer, [first]), pointer)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    size = builder.mul(count, INT64(out.element.bitwidth // 8))
+    lines = builder.sdiv(builder.add(size, INT64(line - 1)), INT64(line))
+    with cgutils.for_range(builder, lines, intp=INT64) as loop:
+        place = builder.gep(begin, [builder.mul(loop.index, INT64(line))])
+        builder.call(prefetch, [place, INT32(1), INT32(3), INT32(1)])
+
+
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX)
 def copy_row(builder, source, source_at, count, out, out_at):
     """out[out_at:][:count] = source[source_at:]."""
