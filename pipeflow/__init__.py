@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from pipeflow.loading.transformed import loader as loader
     from pipeflow.plugin.datasets import from_torch_dataset as from_torch_dataset
 
-# Their modules are loaded when they are first used: most programs use none of them.
+# These are loaded when they are first used: most programs use none of them.
 _LATE = {
-    "from_torch_dataset": "plugin.datasets",
-    "loader": "loading.transformed",
-    "mix": "loading.mixtures",
-    "pack": "loading.packing",
+    "from_torch_dataset": "plugin.datasets:from_torch_dataset",
+    "loading": "loading",
+    "loader": "loading.transformed:loader",
+    "mix": "loading.mixtures:mix",
+    "pack": "loading.packing:pack",
 }
 
 __all__ = [
@@ -65,7 +66,7 @@ _unknown = _speaking("", lambda: __all__, depth=2)
 def __getattr__(name: str) -> _Any:
     if name not in _LATE:
         return _unknown(name)
-    found = globals()[name] = _resolve_name(f"{__name__}.{_LATE[name]}:{name}")
+    found = globals()[name] = _resolve_name(f"{__name__}.{_LATE[name]}")
     return found
 
 

@@ -15,14 +15,16 @@
     packing.py      documents packed into rows of one length
     transformed.py  the same, with a pipeline definition that processes the items
 
-The modules for worker processes are loaded by the first loader that has workers.
+The modules are loaded when they are first used; those for worker processes, by the first loader that has workers.
 """
 
 from importlib import import_module
 from types import ModuleType
 
+_LATE = ("loader", "mixtures", "packing", "processes", "transformed")
+
 
 def __getattr__(name: str) -> ModuleType:
-    if name != "processes":
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")

@@ -25,7 +25,7 @@ def run(program):
     ("line", "names"),
     [
         ("from pipeflow import *", "loader, mix, pack, from_torch_dataset, fn"),
-        ("import pipeflow", "pipeflow.loader, pipeflow.mix"),
+        ("import pipeflow", "pipeflow.loader, pipeflow.loading.transformed, pipeflow.mix"),
         ("from pipeflow.fn import *", "flip, readers, transforms"),
         ("from pipeflow.fn.readers import *", "file, webdataset"),
         ("from pipeflow.ops import *", "Flip, readers, Compose"),
