@@ -329,9 +329,9 @@ def torchvision():
 
     return {
         "Resize": lambda x: f.resize(x, [512, 512], antialias=False),
-        "RandomCrop224": lambda x: f.crop(x, 75, 100, 224, 224),
+        "RandomCrop224": lambda x: f.crop(x, 75, 100, 224, 224).contiguous(),
         "RandomResizedCrop": lambda x: f.resized_crop(x, 60, 70, 200, 240, [224, 224], antialias=False),
-        "CenterCrop224": lambda x: f.center_crop(x, [224, 224]),
+        "CenterCrop224": lambda x: f.center_crop(x, [224, 224]).contiguous(),
         "HorizontalFlip": f.horizontal_flip,
         "VerticalFlip": f.vertical_flip,
         "Pad": lambda x: f.pad(x, [10]),

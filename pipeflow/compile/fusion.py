@@ -17,8 +17,7 @@ too, where a chain is one launch for the whole batch.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeflow.declare import OpDef
-from pipeflow.operators.chains import chain
+from pipeflow.declare import OpDef, find
 from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
@@ -91,7 +90,7 @@ def _is_link(graph: Graph, node: GraphNode, readers: dict[int, list[int]]) -> bo
 
 def _joined(links: Sequence[GraphNode]) -> GraphNode:
     """One node for the chain: it replaces the last link, and draws the random numbers of the first one."""
-    op: OpDef = chain(tuple(link.op.name for link in links))
+    op: OpDef = find("+".join(link.op.name for link in links))
     constants = {f"{name}_{i}": value for i, link in enumerate(links) for name, value in link.constants.items()}
     arguments: dict[str, Edge] = {
         f"{name}_{i}": edge for i, link in enumerate(links) for name, edge in link.arguments.items()
