@@ -7,6 +7,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, Literal, NoReturn, overload
 
@@ -23,7 +24,6 @@ from pipeflow.handle.built import DEVICE_VARIABLE
 from pipeflow.handle.definition import NO_EFFECT, DebugDefinition
 from pipeflow.handle.looking import Looking
 from pipeflow.handle.states import States
-from pipeflow.operators.readers.files import open_regular
 from pipeflow.record import outside  # noqa: F401  (handles calls outside of any pipeline)
 from pipeflow.record import saved as saving
 from pipeflow.record.recorder import recording
@@ -203,6 +203,7 @@ class Pipeline(Looking, States):
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("give either the serialized pipeline or a file name")
         if filename is not None:
+            open_regular = resolve_name("pipeflow.operators.readers.files:open_regular")  # or a URL
             with open_regular(os.fspath(filename)) as file:
                 serialized_pipeline = file.readall()
         assert serialized_pipeline is not None

@@ -14,6 +14,7 @@ arrays) are separate, in ``externals``. Words:
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -130,6 +131,10 @@ class Plan:
     def makers(self) -> dict[int, Step]:
         """The step that fills each slot."""
         return {slot: step for step in self.steps() for slot in step.outputs}
+
+    def read_outside(self, inside: Sequence[Step]) -> set[int]:
+        """The slots that are read by other steps than these, or are outputs of the pipeline."""
+        return {slot for step in self.steps() if step not in inside for slot in step.reads()}.union(self.outputs)
 
     def needed_only_by(self, name: str) -> list[str]:
         """The names of a step and of those that only this step needs, without the sources."""

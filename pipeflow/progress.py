@@ -4,7 +4,6 @@ It appears only on a terminal, after a moment, and never in CI. TQDM_DISABLE=1 t
 """
 
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -36,6 +35,7 @@ class Progress:
         self._begun = self._shown = timing.wall()
         self._bar: Any = None
         self._visible = False
+        self._width = 0  # of the line, without tqdm
 
     def step(self, count: int = 1) -> None:
         """Counts more items as done; any thread may call it."""
@@ -52,7 +52,9 @@ class Progress:
                 self._bar.update(self.done - self._bar.n)
             else:
                 of = "" if self.total is None else f"/{self.total}"
-                print(f"\r{self.what} {self.done}{of}", end="", file=sys.stderr, flush=True)  # noqa: T201
+                line = f"{self.what} {self.done}{of}"
+                self._width = len(line)
+                print(f"\r{line}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
     def __enter__(self) -> "Progress":
         return self
@@ -68,8 +70,7 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
         elif self._visible:
-            width = shutil.get_terminal_size((80, 24)).columns
-            print(f"\r{' ' * (width - 1)}\r", end="", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _bar(what: str, total: int | None) -> Any:

@@ -1,9 +1,9 @@
-"""Functions that some operating systems do not have, and their replacements; only this module depends on the system.
+"""Functions that some operating systems do not have, and their replacements. Only this module and
+``executor/workers/anonymous_files.py`` depend on the system.
 
 | if the system lacks                   | then                                                                  |
 |---------------------------------------|-----------------------------------------------------------------------|
 | locks on files (``fcntl``)            | two processes are not kept from one journal, or compile the same twice |
-| memory without a file (memfd)         | shared memory is a temporary file that is unlinked at once             |
 | descriptors of processes (pidfd)      | processes are known by their numbers                                   |
 | ``fork``                              | every worker process is a fresh interpreter, as with ``"spawn"``       |
 | signals for descriptors (``F_SETSIG``)| a thread of the worker waits for the end of its parent                 |
@@ -15,12 +15,9 @@
 import ctypes
 import errno
 import math
-import mmap
 import os
 import signal
-import socket
 import stat
-import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -35,10 +32,8 @@ try:
 except ModuleNotFoundError:
     resource = None  # type: ignore[assignment]
 
-HAS_MEMFD = hasattr(os, "memfd_create")
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 HAS_FORK = hasattr(os, "fork")
-PASSES_FILES = hasattr(socket, "send_fds")  # True if a process can pass an open file to another one: workers need it
 
 
 def lock(descriptor: int) -> bool:
@@ -98,29 +93,6 @@ def unlock_place(descriptor: int, place: int) -> None:
     """Releases the lock of one place of a file."""
     if fcntl is not None:
         fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
-
-
-def anonymous_file(label: str) -> int:
-    """A file of size zero without a name, which can be passed to other processes: memory, if the system has such files."""
-    if HAS_MEMFD:
-        return os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
-
-
-def forbid_shortening(descriptor: int) -> None:
-    """Makes sure that no process can shorten an anonymous file while it is mapped."""
-    if HAS_MEMFD and fcntl is not None:
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-
-
-def mapped(descriptor: int, size: int) -> mmap.mmap:
-    """An anonymous file in the memory of this process. One call maps all its pages, if the system can do this: one by one, when
-    they are first used, they take as long as a copy of their content.
-    """
-    if not hasattr(mmap, "MAP_POPULATE"):
-        return mmap.mmap(descriptor, size)
-    return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
 
 
 def killed_by_end_of(descriptor: int) -> bool:

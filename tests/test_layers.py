@@ -92,6 +92,9 @@ LATE_IMPORTS = (
     "pipeflow/__init__.py",
     "pipeflow/backends/__init__.py",
     "pipeflow/executor/__init__.py",
+    "pipeflow/executor/automatic.py",
+    "pipeflow/executor/device/__init__.py",
+    "pipeflow/executor/runners/__init__.py",
     "pipeflow/executor/workers/__init__.py",
     "pipeflow/handle/__init__.py",
     "pipeflow/loading/__init__.py",
@@ -104,12 +107,14 @@ LATE_IMPORTS = (
     "pipeflow/declare/opdef.py",
     "pipeflow/declare/registration.py",
     "pipeflow/compile/__init__.py",
+    "pipeflow/compile/compiler.py",
     "pipeflow/errors.py",
     "pipeflow/pictures/__init__.py",
     "pipeflow/reporting/__init__.py",
     "pipeflow/saving/values.py",
     "pipeflow/watching/__init__.py",
     "pipeflow/operators/__init__.py",
+    "pipeflow/pipeline.py",
 )
 
 DOORS = ("import_module", "__import__", "resolve_name", "run_module", "run_path", "load_module", "module_from_spec")
@@ -478,3 +483,24 @@ def test_importing_pipeflow_does_not_do_what_only_a_built_pipeline_needs():
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)
     assert result.stdout.strip() == "[] hsv ColorTwist ['operators.color'] False"
+
+
+def test_a_small_pipeline_loads_only_what_it_uses():
+    """Neither what devices, chains, kept samples, gradients, automatic settings, readers and processes need, nor large modules
+    of Python for files and processes.
+    """
+    late = [f"pipeflow.executor.{name}" for name in ("device.device", "runners.chain", "runners.kept", "tuning")]
+    late += ["pipeflow.compile.gradients", "pipeflow.saving.kept", "pipeflow.executor.workers.pool"]
+    late += ["pipeflow.operators.readers.files", "subprocess", "tempfile", "shutil", "socket"]
+    program = (
+        "import sys\nfrom pipeflow import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=2, num_threads=2, device_id=None)\n"
+        "def small():\n"
+        "    x = fn.external_source(lambda: [[1.0, 2.0]] * 2)\n"
+        "    return fn.python_function(x, function=lambda x: x + 1) * fn.random.uniform(range=(1, 2))\n"
+        "pipe = small()\npipe.build()\npipe.run()\n"
+        f"print([x for x in {late} if x in sys.modules])"
+    )
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)
+    assert result.stdout.strip() == "[]", result.stderr

@@ -3,9 +3,10 @@
 Nothing here allocates, opens files or touches a device: the same Graph gives an equal Plan.
 """
 
+from pkgutil import resolve_name
 from typing import Any
 
-from pipeflow.compile import fusion, gradients, keeping, mixed
+from pipeflow.compile import fusion, history, keeping, mixed
 from pipeflow.compile.computed import ComputedNodes
 from pipeflow.compile.read_back import read_back
 from pipeflow.compile.rights import memory_of, shared_with_workers, with_rights
@@ -23,9 +24,11 @@ def compile(graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise"
     ``on_error`` is the rule for steps without a rule. With ``codec`` the GPU decodes what it can; the fingerprint
     of the plan stays that of decoding on the CPU.
     """
-    gradients.check_history(graph, on_error)
+    history.check(graph, on_error)
     keeping.check(graph)
-    graph = read_back(gradients.expand(graph))
+    if any(node.op.role == "gradients" for node in graph.nodes):
+        graph = resolve_name("pipeflow.compile.gradients:expand")(graph)
+    graph = read_back(graph)
     divided = mixed.split(graph, codec)
     plan = _compile(divided, seed, fuse, on_error)
     if any(node.device == "mixed" for node in divided.nodes):

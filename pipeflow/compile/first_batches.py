@@ -10,18 +10,20 @@ PIPEFLOW_START=wait makes `build()` load or compile all kernels, and wait.
 import logging
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeflow import timing
 from pipeflow.declare import Args, Bound, OpDef, find
 from pipeflow.kernels import cpu as kernels
+
+if TYPE_CHECKING:
+    import subprocess
 
 log = logging.getLogger("pipeflow.kernels")
 
@@ -75,7 +77,7 @@ class Start:
     waiting: dict[bytes, list[Trial]] = field(default_factory=dict)
     done: set[bytes] = field(default_factory=set)
     batches: int = 0
-    compiling: subprocess.Popen[bytes] | None = None
+    compiling: "subprocess.Popen[bytes] | None" = None
     loading: threading.Thread | None = None
     since: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)

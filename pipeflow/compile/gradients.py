@@ -6,8 +6,7 @@ with respect to the inputs. Python functions become ``_taped_function``, which h
 have a declared derivative. New nodes have the guard of the node that they differentiate, so each sample goes back
 through the branch that it took.
 
-``check_history`` is for ``differentiable=True``. There, results keep their history until they reach the training loop, so
-every step that reads them must keep it too.
+It is loaded by the first pipeline that has fn.gradients.
 """
 
 from collections.abc import Sequence
@@ -16,56 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.compile.history import called, with_origins
 from pipeflow.declare import OpDef, Spec
-from pipeflow.errors import add_notes, function_name
 from pipeflow.operators import derivatives, structure
 from pipeflow.operators import gradients as tapes
 from pipeflow.record.graph import Edge, Graph, GraphNode, Guard
-
-
-def check_history(graph: Graph, on_error: Any = "raise") -> None:
-    """Refuses a step that would lose the gradients of a differentiable function."""
-    for node in graph.nodes:
-        for edge in (*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard)):
-            function = graph.nodes[edge.node]
-            if function.constants.get("differentiable") and not node.constants.get("differentiable"):
-                raise _lost(node, function)
-        rule = on_error if node.on_error is None else node.on_error
-        if node.constants.get("differentiable"):
-            if not (isinstance(rule, str) and rule == "raise"):
-                text = f'{_called(node)} has differentiable=True, which needs on_error="raise", not {rule!r}'
-                raise _with_origins(ValueError(text), node)
-            if node.device != "cpu":
-                raise _with_origins(
-                    ValueError(f'{_called(node)} is differentiable=True, which is for device="cpu"'), node
-                )
-
-
-def _lost(reader: GraphNode, function: GraphNode) -> ValueError:
-    what = {"merge": "the end of a branch", "late merge": "the end of a branch", "transfer": "the copy to the GPU"}
-    if reader.op.role == "gradients":
-        text = (
-            f"fn.gradients ({reader.name}) takes derivatives within the pipeline, and differentiable=True of "
-            f"{_called(function)} leaves them to the training loop: use one of the two"
-        )
-    else:
-        name = what.get(reader.op.role, f"{reader.op.title} ({reader.name})")
-        text = (
-            f"{name} would lose the gradients of {_called(function)}: what "
-            "a function with differentiable=True returns must go to another one, or be an output of the pipeline. Do the rest "
-            "before it, inside it, or in the training loop"
-        )
-    return _with_origins(ValueError(text), reader, function)
-
-
-def _called(node: GraphNode) -> str:
-    function = node.constants.get("func", node.constants.get("function"))
-    return f"{node.op.title} ({node.name}) of {function_name(function)}"
-
-
-def _with_origins(error: ValueError, *nodes: GraphNode) -> ValueError:
-    add_notes(error, [node.origin.describe() for node in nodes if node.origin is not None])
-    return error
 
 
 def expand(graph: Graph) -> Graph:
@@ -279,12 +233,12 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
         kind = node.constants.get("framework", "torch")
         kinds.setdefault(kind, node)
         if kind == "numpy":
-            text = f"{_called(node)} works on NumPy arrays, which keep no derivatives: use torch or JAX"
+            text = f"{called(node)} works on NumPy arrays, which keep no derivatives: use torch or JAX"
             raise _error(gradient, text, node)
     if len(kinds) > 1:
-        named = ", ".join(f"{kind} in {_called(node)}" for kind, node in sorted(kinds.items()))
+        named = ", ".join(f"{kind} in {called(node)}" for kind, node in sorted(kinds.items()))
         raise _error(gradient, f"a chain mixes frameworks ({named}): write its functions for one of them")
 
 
 def _error(gradient: GraphNode, text: str, node: GraphNode | None = None) -> ValueError:
-    return _with_origins(ValueError(f"fn.gradients: {text}"), *([] if node is None else [node]), gradient)
+    return with_origins(ValueError(f"fn.gradients: {text}"), *([] if node is None else [node]), gradient)

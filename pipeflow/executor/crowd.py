@@ -9,9 +9,9 @@ file), all threads work. Then the limit is tried again after some batches, in ca
 from collections.abc import Callable, Sequence
 from math import inf
 
+from pipeflow.executor.measuring import Effort
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.settings import Settings, available_cpus
-from pipeflow.executor.tuning import Effort
 
 COMPUTING = 0.75
 WINDOW = 8  # batches, and seconds, of a window

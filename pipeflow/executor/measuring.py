@@ -5,7 +5,7 @@ The caller has the executor's lock during every call.
 
 from collections.abc import Sequence
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,22 @@ from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
-from pipeflow.executor.tuning import Effort
 from pipeflow.plan import Plan
 
 ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
+
+
+class Effort(NamedTuple):
+    """What the threads did, in seconds; for a window the averages over its time: how many threads, how many processors."""
+
+    inside: float  # the threads in the steps
+    busy: float  # of that on a processor
+    ordered: float  # the stage that one thread at a time works in, the one with most time
+    used: float  # processor time of the process
+
+    def since(self, earlier: "Effort", seconds: float) -> "Effort":
+        """The averages of a window."""
+        return Effort(*((now - before) / seconds for now, before in zip(self, earlier)))
 
 
 class Measuring:

@@ -17,13 +17,14 @@ from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
+from pipeflow.executor import device as devices
+from pipeflow.executor.automatic import tuner_of
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
 from pipeflow.executor.claims import Claims, Task
 from pipeflow.executor.clocks import Lap
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew, Gate
 from pipeflow.executor.crowd import Crowd
-from pipeflow.executor.device.device import Device
 from pipeflow.executor.failures import Failure, Failures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.measuring import Measuring
@@ -33,7 +34,6 @@ from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.settings import Settings
 from pipeflow.executor.surroundings import Surroundings, weakly
-from pipeflow.executor.tuning import Tuner
 from pipeflow.executor.watch import RunningCall, Watch
 from pipeflow.kernels import counts
 from pipeflow.plan import Plan
@@ -57,7 +57,9 @@ class Executor:
         self.pool = HeapPool()
         self.course = Course(settings.batch_size, settings.enable_checkpointing)
         self.device = (
-            None if runtime is None else Device(runtime, settings.depth, settings.batch_size, settings.cuda_graph)
+            None
+            if runtime is None
+            else devices.device.Device(runtime, settings.depth, settings.batch_size, settings.cuda_graph)
         )
         surroundings = Surroundings(settings, self.pool, self.course, self.device, weakly(self._resume))
         surroundings.beside = self.crew.beside
@@ -91,7 +93,7 @@ class Executor:
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
         self.measures = self.measuring.measures
-        self.tuner = Tuner.of(settings, self.stages, self.device is not None, self.measuring.work)
+        self.tuner = tuner_of(settings, self.stages, self.device is not None, self.measuring.work)
         self.crowd = Crowd.of(settings, self.stages, self.measuring.work) if self.device is None else None
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started

@@ -12,10 +12,10 @@ from pipeflow.errors import InvalidState
 from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.course import Course
-from pipeflow.executor.device.device import Device
 from pipeflow.executor.settings import Settings, available_cpus
 
 if TYPE_CHECKING:
+    from pipeflow.executor.device.device import Device
     from pipeflow.executor.workers.pool import WorkerPool
 
 
@@ -35,7 +35,7 @@ class Surroundings:
     settings: Settings
     pool: HeapPool
     course: Course
-    device: Device | None = None
+    device: "Device | None" = None
     resume: Callable[[BatchRun], None] = _not_sent  # called when the worker processes return a batch
     readers: dict[str, Source] = field(default_factory=dict)  # by their names
     beside: Callable[[Sequence[Callable[[], None]]], None] = _in_turn  # runs several functions at the same time

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
+from pipeflow.executor.measuring import Effort
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.settings import Settings, available_cpus
 
@@ -62,33 +63,6 @@ class Chosen(NamedTuple):
     threads: int
     depth: int  # batches made ahead
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
-
-
-class Effort(NamedTuple):
-    """What the threads did, in seconds; for a window the averages over its time: how many threads, how many processors."""
-
-    inside: float  # the threads in the steps
-    busy: float  # of that on a processor
-    ordered: float  # the stage that one thread at a time works in, the one with most time
-    used: float  # processor time of the process
-
-    def since(self, earlier: "Effort", seconds: float) -> "Effort":
-        """The averages of a window."""
-        return Effort(*((now - before) / seconds for now, before in zip(self, earlier)))
-
-    def allows(self, change: "Chosen", kept: "Chosen", processors: float) -> bool:
-        """False if a change of the settings that were at work cannot make batches come more often."""
-        saturated = self.used >= FULL * processors
-        if (
-            change.threads < kept.threads
-        ):  # they may disturb each other, if they compute, and fewer can do the same work
-            return self.used >= COMPUTING and self.busy <= change.threads * ALONE
-        if change.threads > kept.threads:
-            computing = kept.threads >= processors and self.busy > COMPUTING * self.inside
-            return not (saturated or computing) and self.inside >= OCCUPIED * kept.threads and self.ordered < FULL
-        if change.alone != kept.alone:
-            return kept.threads > 1
-        return self.inside < FULL * kept.threads and self.ordered < FULL
 
 
 class Tuner:
@@ -267,7 +241,7 @@ class Tuner:
         return self._use(following)
 
     def _may_help(self, change: Chosen) -> bool:
-        return self._work is None or self._work.allows(change, self._kept, self._processors)
+        return self._work is None or _can_help(self._work, change, self._kept, self._processors)
 
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
@@ -321,3 +295,16 @@ class Tuner:
 
     def __str__(self) -> str:
         return f"num_threads={self.threads}, prefetch_queue_depth={self.depth}: {self.reason}"
+
+
+def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float) -> bool:
+    """False if a change of the settings, at which the threads did this work, cannot make batches come more often."""
+    saturated = work.used >= FULL * processors
+    if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
+        return work.used >= COMPUTING and work.busy <= change.threads * ALONE
+    if change.threads > kept.threads:
+        computing = kept.threads >= processors and work.busy > COMPUTING * work.inside
+        return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and work.ordered < FULL
+    if change.alone != kept.alone:
+        return kept.threads > 1
+    return work.inside < FULL * kept.threads and work.ordered < FULL

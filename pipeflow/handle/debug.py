@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.compile import gradients
+from pipeflow.compile import history
 from pipeflow.compile.computed import step_of
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.errors import user_origin
@@ -69,7 +69,7 @@ class DebugRecorder(Recorder):
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None, group: Any = None) -> Any:
         before = len(self.graph.nodes)
         result = super()._record(call, inputs, member, scope, group)
-        gradients.check_history(self.graph, self.run.settings.on_error)
+        history.check(self.graph, self.run.settings.on_error)
         for node in self.graph.nodes[before:]:
             if (node.id, 0) not in self.slots or not node.count:
                 self._perform(node)

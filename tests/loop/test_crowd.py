@@ -10,7 +10,7 @@ from helpers import LONG
 from pipeflow import fn, pipeline_def
 from pipeflow.executor import crowd
 from pipeflow.executor.crowd import LONGEST_PAUSE, PAUSE, STUCK_SECONDS, WINDOW, Crowd
-from pipeflow.executor.tuning import Effort
+from pipeflow.executor.measuring import Effort
 
 
 class Run:

@@ -17,6 +17,7 @@ from process_helpers import Meeting, begin_long_ago, gone, meet
 
 from pipeflow import Spec, fn, pipeline_def, system
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
+from pipeflow.executor.workers import anonymous_files
 from pipeflow.executor.workers.zygote import SharedForkServer
 
 
@@ -414,7 +415,7 @@ def test_a_worker_starts_no_workers_of_its_own():
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not list the descriptors of a process")
-@pytest.mark.skipif(not system.HAS_MEMFD, reason="this system does not say which descriptors are open")
+@pytest.mark.skipif(not anonymous_files.HAS_MEMFD, reason="this system does not say which descriptors are open")
 def test_a_pipeline_that_is_built_and_dropped_leaves_no_descriptors():
     """The function that was made ready for the workers is let go without a run."""
 

@@ -30,7 +30,7 @@ from process_helpers import (
 
 from pipeflow import system, timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
-from pipeflow.executor.workers import zygote
+from pipeflow.executor.workers import anonymous_files, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher
 from pipeflow.executor.workers.pool import WorkerPool
 
@@ -554,7 +554,7 @@ def test_workers_draw_different_random_numbers(tmp_path):
 
 def test_the_portable_ways(monkeypatch, late):
     """Without memfd and process descriptors, as outside Linux, work, death and delay are still handled."""
-    monkeypatch.setattr(system, "HAS_MEMFD", False)
+    monkeypatch.setattr(anonymous_files, "HAS_MEMFD", False)
     monkeypatch.setattr(system, "HAS_PIDFD", False)
     with WorkerPool(1, "spawn", timeout=45) as pool:
         handle = pool.register(lambda x: os._exit(5) if x.size == 1 else np.concatenate([x] * 100))
@@ -578,7 +578,7 @@ def test_a_fork_server_whose_parent_is_gone_says_nothing():
     there.close()
     reading, writing = os.pipe()
     connection, other = socket.socketpair()
-    memory = [system.anonymous_file("test"), system.anonymous_file("test")]
+    memory = [anonymous_files.anonymous_file("test"), anonymous_files.anonymous_file("test")]
     socket.send_fds(here, [b"w"], [connection.fileno(), reading, *memory])
     for end in (here, connection, other):
         end.close()

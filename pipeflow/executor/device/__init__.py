@@ -4,4 +4,24 @@ A whole segment is planned on the host: the shapes, arguments and random numbers
 rows of descriptors, tables and arguments to the device, and one launch for each operator follows. Only two waits exist:
 a staging block waits for the last copy from it, and a CPU stage after ``.cpu()`` waits for that copy.
 ``device/runtime.py`` says which wait protects what.
+
+The modules are loaded by the first plan that uses a device.
 """
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeflow.executor.device import arrival as arrival
+    from pipeflow.executor.device import device as device
+    from pipeflow.executor.device import functions as functions
+    from pipeflow.executor.device import segment as segment
+
+_LATE = ("arrival", "device", "functions", "segment")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

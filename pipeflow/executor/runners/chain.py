@@ -18,7 +18,6 @@ from pipeflow.declare import NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
-from pipeflow.executor.runners.kept import read_outside
 from pipeflow.executor.runners.program import Program, held_by
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
@@ -43,7 +42,7 @@ class Chain:
         self.inputs = tuple(slot for slot in read if slot not in storages)
         # The slots that are used after the chain. A debug run reads a slot that no step reads.
         ends = {slot for slot, kind in storages.items() if kind != "arena" and slot not in read}
-        self.used = ends | read_outside(plan, [step.step for step in self.steps])
+        self.used = ends | plan.read_outside([step.step for step in self.steps])
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage

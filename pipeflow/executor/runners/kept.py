@@ -171,11 +171,6 @@ def _needed(steps: Sequence[SampleStep], found: Sequence[int], outside: set[int]
     return result[::-1]
 
 
-def read_outside(plan: Plan, inside: Sequence[Step]) -> set[int]:
-    """The slots that are read by other steps than these, or are outputs of the pipeline."""
-    return {slot for step in plan.steps() if step not in inside for slot in step.reads()}.union(plan.outputs)
-
-
 def _above(step: Step, makers: dict[int, Step]) -> list[Step]:
     """The steps on which a step depends, each after those that it reads."""
     found: list[Step] = []

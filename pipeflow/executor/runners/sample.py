@@ -9,23 +9,25 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena
 from pipeflow.errors import add_notes
-from pipeflow.executor import chunks
+from pipeflow.executor import chunks, runners
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
-from pipeflow.executor.runners.chain import Chain
 from pipeflow.executor.runners.function_step import FunctionStep
-from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan, Step, takes_out
+
+if TYPE_CHECKING:
+    from pipeflow.executor.runners.chain import Chain
+    from pipeflow.executor.runners.kept import KeptStep, Needed
 
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 
@@ -42,7 +44,7 @@ class SampleStage(StageRunner):
         self.steps: list[SampleStep] = [
             MergeStep(plan, step, inside)
             if step.role == "merge"
-            else KeptStep(plan, step, inside)
+            else runners.kept.KeptStep(plan, step, inside)
             if step.role == "kept"
             else FunctionStep(plan, step, inside)
             if FunctionStep.fits(step)
@@ -57,11 +59,11 @@ class SampleStage(StageRunner):
         self._beside = surroundings.beside
         self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
         self._needed: dict[SampleStep, Needed] = {}  # if samples are kept: by the first step of a part
-        keeping = [step for step in self.steps if isinstance(step, KeptStep)]
+        keeping = [cast("KeptStep", step) for step in self.steps if step.step.role == "kept"]
         for kept in keeping:
             kept.open(plan, surroundings.course.sources)
         for part in self.parts if any(kept.stores for kept in keeping) else ():
-            self._needed[part[0]] = Needed(part, read_outside(plan, [step.step for step in part]))
+            self._needed[part[0]] = runners.kept.Needed(part, plan.read_outside([step.step for step in part]))
         automatic = any(step.constants.get("parallel") == "auto" for step in self.steps)
         self.alone_if_better = automatic and self.strands == 1
         self.blamed = stage.steps[0] if stage.steps else None
@@ -72,7 +74,8 @@ class SampleStage(StageRunner):
                 step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
             )
         # A chain needs all samples of a chunk at once: not with strands, or with steps whose samples may be kept.
-        self.chain = None if len(self.parts) > 1 or keeping else Chain.of(plan, self.steps)
+        able = any(step.op.calls_hook is not None for step in self.steps)
+        self.chain = runners.chain.Chain.of(plan, self.steps) if able and len(self.parts) == 1 and not keeping else None
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
         self.slots = len(plan.slots)
@@ -184,7 +187,7 @@ class SampleStage(StageRunner):
 
     def _run_chained(
         self,
-        chain: Chain,
+        chain: "Chain",
         batch: BatchRun,
         samples: Sequence[int],
         arena: Arena,

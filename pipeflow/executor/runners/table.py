@@ -2,10 +2,7 @@
 
 from collections.abc import Callable
 
-from pipeflow.executor import workers
-from pipeflow.executor.device.arrival import ArrivalStage
-from pipeflow.executor.device.functions import FunctionStage
-from pipeflow.executor.device.segment import DeviceSegment
+from pipeflow.executor import device, workers
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
@@ -13,9 +10,23 @@ from pipeflow.executor.runners.whole import WholeStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.plan import Plan
 
+# Worker processes and devices are loaded by the first plan that needs them.
+
 
 def _processes(plan: Plan, number: int, surroundings: Surroundings) -> StageRunner:
-    return workers.stage.ProcessStep(plan, number, surroundings)  # loaded with the first plan that needs it
+    return workers.stage.ProcessStep(plan, number, surroundings)
+
+
+def _device(plan: Plan, number: int, surroundings: Surroundings) -> StageRunner:
+    return device.segment.DeviceSegment(plan, number, surroundings)
+
+
+def _function(plan: Plan, number: int, surroundings: Surroundings) -> StageRunner:
+    return device.functions.FunctionStage(plan, number, surroundings)
+
+
+def _arrival(plan: Plan, number: int, surroundings: Surroundings) -> StageRunner:
+    return device.arrival.ArrivalStage(plan, number, surroundings)
 
 
 RUNNERS: dict[str, Callable[[Plan, int, Surroundings], StageRunner]] = {
@@ -23,9 +34,9 @@ RUNNERS: dict[str, Callable[[Plan, int, Surroundings], StageRunner]] = {
     "sample": SampleStage,
     "batch": WholeStep,
     "processes": _processes,
-    "device": DeviceSegment,
-    "function": FunctionStage,
-    "arrival": ArrivalStage,
+    "device": _device,
+    "function": _function,
+    "arrival": _arrival,
 }
 
 

@@ -1,5 +1,6 @@
 """Worker processes for the user's Python: `WorkerPool` runs functions on chunks of samples, outside this GIL.
 
+    anonymous_files.py  files without a name, for shared memory
     segments.py    shared memory without a name, leases on it, and the one codec for chunks of samples
     channel.py     small messages with descriptors over a socket
     exceptions.py  exceptions that cross the process border

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import system, timing
+from pipeflow import timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
-from pipeflow.executor.workers import zygote
+from pipeflow.executor.workers import anonymous_files, zygote
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.segments import PackedTable, Recycler, Segment, name_of, reserve
 from pipeflow.executor.workers.worker import (
@@ -144,8 +144,8 @@ class _Worker:
         here, there = socket.socketpair()
         self.channel = Channel(here)
         parent_end, self._life = os.pipe()
-        self.stack = system.anonymous_file("pipeflow-stack")
-        status = system.anonymous_file("pipeflow-status")
+        self.stack = anonymous_files.anonymous_file("pipeflow-stack")
+        status = anonymous_files.anonymous_file("pipeflow-status")
         try:
             reserve(status, 0, STATUS_SIZE)
             self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import system
 from pipeflow.errors import Failed, InvalidState, function_name
-from pipeflow.executor.workers import check_start_method, zygote
+from pipeflow.executor.workers import anonymous_files, check_start_method, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, ExpectedResults, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.segments import OWN_BELOW, Region, name_of, read, reserve, unpack
@@ -367,7 +366,7 @@ _JOBS = itertools.count(1)
 
 
 def _in_shared_memory(data: bytes) -> int:
-    descriptor = system.anonymous_file("pipeflow-function")
+    descriptor = anonymous_files.anonymous_file("pipeflow-function")
     try:
         reserve(descriptor, 0, len(data))
         os.pwrite(descriptor, data, 0)

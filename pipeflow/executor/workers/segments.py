@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import system
+from pipeflow.executor.workers import anonymous_files
 from pipeflow.saving.functions import dumps_value
 from pipeflow.tensors import Block, Lease
 
@@ -89,10 +90,10 @@ class Segment:
     def __init__(self, number: int, descriptor: int | None = None, size: int = FIRST_SIZE) -> None:
         self.number = number
         if descriptor is None:
-            self.descriptor = system.anonymous_file("pipeflow")
+            self.descriptor = anonymous_files.anonymous_file("pipeflow")
             self._finalizer = weakref.finalize(self, os.close, self.descriptor)
             reserve(self.descriptor, 0, size)
-            system.forbid_shortening(self.descriptor)
+            anonymous_files.forbid_shortening(self.descriptor)
         else:
             self.descriptor = descriptor
             self._finalizer = weakref.finalize(self, os.close, descriptor)
@@ -105,7 +106,7 @@ class Segment:
         """Maps the segment at its new size if it grew; older mappings exist as long as arrays in them."""
         if size > self.size:
             self.size = size
-            self.map = system.mapped(self.descriptor, size)
+            self.map = anonymous_files.mapped(self.descriptor, size)
             self.flat = np.frombuffer(self.map, np.uint8)
             self.address: int = self.flat.__array_interface__["data"][0]
 

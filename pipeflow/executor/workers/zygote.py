@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pipeflow import system
 from pipeflow.errors import InvalidState
-from pipeflow.executor.workers import worker
+from pipeflow.executor.workers import anonymous_files, worker
 from pipeflow.saving.functions import require_cloudpickle
 
 _RECORD = struct.Struct("=iii")  # kind, process, wait status
@@ -101,7 +101,7 @@ def check_platform() -> None:
             "a worker process cannot start other worker processes: "
             'a pipeline inside a function must not use parallel="processes"'
         )
-    if not system.PASSES_FILES:
+    if not anonymous_files.CAN_BE_PASSED:
         raise RuntimeError(
             "worker processes need a system on which a process can give another one open files, as Linux and macOS are: "
             'use parallel="threads" on this one'
