@@ -56,11 +56,8 @@ class Executor:
         plan = self.watch.over(plan)
         self.pool = HeapPool()
         self.course = Course(settings.batch_size, settings.enable_checkpointing)
-        self.device = (
-            None
-            if runtime is None
-            else devices.device.Device(runtime, settings.depth, settings.batch_size, settings.cuda_graph)
-        )
+        depth, size = settings.depth, settings.batch_size
+        self.device = None if runtime is None else devices.device.Device(runtime, depth, size, settings.cuda_graph)
         surroundings = Surroundings(settings, self.pool, self.course, self.device, weakly(self._resume))
         surroundings.beside = self.crew.beside
         for number, step in enumerate(plan.stages[0].steps):

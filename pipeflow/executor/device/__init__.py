@@ -10,13 +10,6 @@ The modules are loaded by the first plan that uses a device.
 
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pipeflow.executor.device import arrival as arrival
-    from pipeflow.executor.device import device as device
-    from pipeflow.executor.device import functions as functions
-    from pipeflow.executor.device import segment as segment
 
 _LATE = ("arrival", "device", "functions", "segment")
 
