@@ -171,6 +171,39 @@ def _busy_seconds() -> float | None:
     return (sum(fields[:3]) + sum(fields[5:8])) / os.sysconf("SC_CLK_TCK")
 
 
+def chosen(cases: Iterable[str]) -> list[str]:
+    """The cases that the command line names by a part of their names, such as "val, 1"; all without such words."""
+    words = sys.argv[1:]
+    found = [case for case in cases if not words or any(word in case for word in words)]
+    if not found:
+        raise SystemExit(f"no case has {' or '.join(words)} in its name; the cases: {'; '.join(cases)}")
+    return found
+
+
+def with_earlier(name: str, reading: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """The results, and those of other cases that were measured on the same day, machine and versions.
+
+    So a benchmark can be run case by case: the sides of a case always take turns in one run.
+    """
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return results
+    earlier = json.loads(path.read_text())
+    where = [
+        {key: value for key, value in one.items() if key != "load before"} for one in (earlier["machine"], reading)
+    ]
+    same = earlier["date"] == today() and where[0] == where[1]
+    if not same or any(earlier["versions"].get(side, known) != known for side, known in VERSIONS.items()):
+        return results
+    VERSIONS.update({**earlier["versions"], **VERSIONS})
+    reading["load before"] = max(reading["load before"], earlier["machine"]["load before"])
+    return {**earlier["results"], **results}
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
 def measure(
     script: str, sides: Sequence[Side], cases: Iterable[str], settings: dict[str, Any], repetitions: int = 7
 ) -> dict[str, dict[str, list[Measures]]]:
@@ -255,7 +288,7 @@ def save(name: str, reading: dict[str, Any], results: object, targets: Sequence[
     RESULTS.mkdir(parents=True, exist_ok=True)
     content = {
         "question": question(name),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "machine": reading,
         "versions": VERSIONS or {"pipeflow": versions()},
         "results": results,

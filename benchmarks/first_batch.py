@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
+from _harness import Measures, Side, Target, chosen, header, measure, median, save, start, table, verdicts, with_earlier
 from image_pipeline import BATCH, MEAN, PHOTOGRAPHS, SIDE, STD, make_files
 
 SETTINGS: dict[str, str] = {}
@@ -95,10 +95,11 @@ SIDES = [Side("pipeflow", prepare_with("pipeflow")), Side("dali", prepare_with("
 
 
 def main() -> int:
-    reading = header(__doc__.splitlines()[0])
+    reading, cases = header(__doc__.splitlines()[0]), chosen(CASES)
     with tempfile.TemporaryDirectory() as folder:
         print(make_files(Path(folder), PHOTOGRAPHS))
-        results = measure(__file__, SIDES, CASES, {"folder": folder})
+        results = measure(__file__, SIDES, cases, {"folder": folder})
+    results = with_earlier("first_batch", reading, results)
     costs = {
         (case, side): median(rows, lambda row: row["seconds"] * 1e3)
         for case, by_side in results.items()

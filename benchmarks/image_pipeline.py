@@ -2,6 +2,10 @@
 
 Images per CPU second, over all threads of a side, are the speed of one thread on an idle machine, and they hardly
 change on a busy machine. torch works in processes of its own, so this figure is missing for it.
+
+    python benchmarks/image_pipeline.py "val, 1"    # only the cases with these words in their names
+
+The results of other cases that were measured on the same day are kept.
 """
 
 from __future__ import annotations
@@ -16,10 +20,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
-from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
+from _harness import Measures, Side, Target, chosen, header, measure, median, save, start, table, verdicts, with_earlier
 
 BATCH = 64
-BATCHES = 16
+BATCHES = 8
 REPETITIONS = 5
 FILES = 500
 SIDE = 224
@@ -237,10 +241,11 @@ SIDES = [
 
 
 def main() -> int:
-    reading = header(__doc__)
+    reading, cases = header(__doc__.partition("\n\n")[0]), chosen(CASES)
     with tempfile.TemporaryDirectory() as folder:
         print(make_files(Path(folder), PHOTOGRAPHS))
-        results = measure(__file__, SIDES, CASES, {"folder": folder}, REPETITIONS)
+        results = measure(__file__, SIDES, cases, {"folder": folder}, REPETITIONS)
+    results = with_earlier("image_pipeline", reading, results)
     speed: dict[tuple[str, str], float] = {}
     a_cpu_second: dict[tuple[str, str], float] = {}
     rows, wrong = [], []
@@ -256,7 +261,7 @@ def main() -> int:
         means = {side: median(measured, lambda row: row["mean"]) for side, measured in by_side.items()}
         if max(means.values()) - min(means.values()) > 0.2:
             wrong.append(f"{case}: the means of the sides differ: {means}")
-    peers = {case: speed.get((case, "dali"), 0.0) for case in CASES}
+    peers = {case: speed.get((case, "dali"), 0.0) for case in results}
     table(
         "Images a second",
         ["case", "side", "images/s", "x DALI", "a CPU second", "RSS MB"],
@@ -265,19 +270,17 @@ def main() -> int:
             for case, side, rate, busy, memory in rows
         ],
     )
-    ours = {case: speed[case, "pipeflow"] for case in CASES}
-
-    def cpu_ratio(case: str) -> float:
-        return a_cpu_second[case, "pipeflow"] / a_cpu_second[case, "dali"]
-
-    targets = [Target("rn50-train: second thread, x one thread", ours[CASES[1]] / ours[CASES[0]], 1.9, at_most=False)]
-    if all(peers.values()):
+    targets = []
+    if CASES[0] in results and CASES[1] in results:
+        second = speed[CASES[1], "pipeflow"] / speed[CASES[0], "pipeflow"]
+        targets.append(Target("rn50-train: second thread, x one thread", second, 1.9, at_most=False))
+    for case, limit in ((CASES[0], 3.8), (CASES[2], 4.2)):
+        if peers.get(case):
+            ratio = a_cpu_second[case, "pipeflow"] / a_cpu_second[case, "dali"]
+            targets.append(Target(f"{case}, x DALI in images a CPU second", ratio, limit, at_most=False))
+    if peers.get(CASES[0]):
         rss = {side: memory for case, side, _, _, memory in rows if case == CASES[0]}
-        targets += [
-            Target(f"{CASES[0]}, x DALI in images a CPU second", cpu_ratio(CASES[0]), 2.0, at_most=False),
-            Target(f"{CASES[2]}, x DALI in images a CPU second", cpu_ratio(CASES[2]), 2.3, at_most=False),
-            Target("rn50-train: RSS, share of DALI's", rss["pipeflow"] / rss["dali"], 1.0),
-        ]
+        targets.append(Target("rn50-train: RSS, share of DALI's", rss["pipeflow"] / rss["dali"], 1.0))
     verdicts(targets)
     save("image_pipeline", reading, results, targets)
     for line in wrong:

@@ -3,6 +3,8 @@
 The figures of decoding are images per second of processor time, on one thread. The pictures are those of `image_pipeline.py`.
 On the way to a batch each side has its own number of threads: two for pipeflow and DALI, one for plain decoding, and one worker
 for torch.
+
+    python benchmarks/jpeg.py windows whole    # only the cases with these words in their names
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
-from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
+from _harness import Measures, Side, Target, chosen, header, measure, median, save, start, table, verdicts, with_earlier
 from image_pipeline import BATCH, BATCHES, MEAN, PHOTOGRAPHS, SIDE, STD, make_files, resident
 
 PICTURES = 100  # of the folder, for the cases on one thread
@@ -69,7 +71,9 @@ def pipeflow_decoder() -> Decoder:
     """The decoder of the pipeline, without a pipeline."""
     os.environ["PIPEFLOW_START"] = "wait"
     images = importlib.import_module("pipeflow.kernels.cpu.images")
-    importlib.import_module("pipeflow.kernels.cpu.jpeg").load()
+    switches = importlib.import_module("pipeflow.kernels.cpu.jpeg_switch")
+    switches.decoding.wait()
+    switches.decoding_progressive.wait()
     wanted, limits, memory = images.Wanted(), images.Limits(), np.empty(1 << 24, np.uint8)
 
     def allocate(shape: tuple[int, ...], _dtype: np.dtype) -> np.ndarray:
@@ -240,15 +244,16 @@ SIDES = [
     Side("opencv", prepare_decoder(opencv_decoder, opencv_compression)),
     Side("pillow", prepare_decoder(pillow_decoder)),
     Side("dali", prepare_dali, "dali"),
-    Side("torch DataLoader", prepare_torch, "torch"),
+    Side("torch DataLoader", prepare_torch, "loader"),  # it has Pillow
 ]
 
 
 def main() -> int:
-    reading = header(__doc__.partition("\n\n")[0])
+    reading, cases = header(__doc__.partition("\n\n")[0]), chosen(CASES)
     with tempfile.TemporaryDirectory() as folder:
         print(make_files(Path(folder), PHOTOGRAPHS))
-        results = measure(__file__, SIDES, CASES, {"folder": folder})
+        results = measure(__file__, SIDES, cases, {"folder": folder})
+    results = with_earlier("jpeg", reading, results)
     figures = {
         (case, side): {name: median(rows, lambda row, name=name: row[name]) for name in rows[0]}
         for case, by_side in results.items()
@@ -271,9 +276,10 @@ def main() -> int:
         for case, side, limit in (
             (WHOLE, "simplejpeg", 1.4),
             (WINDOW, "simplejpeg", 2.0),
-            (PROGRESSIVE, "simplejpeg", 1.0),
+            (PROGRESSIVE, "simplejpeg", 1.1),
             (COMPRESSION, "opencv", 1.0),
         )
+        if case in results
     ]
     for side, limit in (("simplejpeg", 2.9), ("torch DataLoader", 8.1)):
         if (BATCHES_OF, side) in figures:

@@ -21,7 +21,7 @@ def compile_everyday() -> int:
 
 
 def _compile() -> None:
-    work = [warmup.copy_large, kernels.jpeg.load, kernels.jpeg_forward.load]
+    work = [warmup.copy_large, kernels.jpeg.load, kernels.jpeg_progressive.load, kernels.jpeg_forward.load]
     for operator, arguments in calls():
         work += [partial(operator, IMAGE, **arguments), partial(load_kernels, operator, arguments)]
     for call in progress.over(work, "compile kernels of operator", len(work)):

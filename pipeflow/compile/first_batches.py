@@ -96,10 +96,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
+def waits() -> bool:
+    """True if `build()` waits for all kernels."""
+    return os.environ.get("PIPEFLOW_START") == WAITS
+
+
 def begin(trials: Sequence[Trial | None]) -> bool:
     """Begins with the NumPy forms; False if the kernels should be loaded now."""
     data = _data(trials)
-    if os.environ.get("PIPEFLOW_START") == WAITS or data is None:
+    if waits() or data is None:
         return False
     with _start.lock:
         if data in _start.done or data in _start.waiting:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeflow import progress
 from pipeflow.compile import first_batches
-from pipeflow.compile.first_batches import Trial
+from pipeflow.compile.first_batches import Trial, load_kernels
 from pipeflow.declare import Spec, find
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan, Step, has_kernels
@@ -34,12 +34,16 @@ def prepare(plan: Plan) -> int:
     late = [step for step in steps if find(step.op).begins_in_numpy]
     if late and first_batches.begin([trial_of(plan, step) for step in late if has_kernels(step)]):
         steps = [step for step in steps if step not in late]
+    # Decoders have no kernels but those of plain files, which a library reads, too, until they are ready.
+    decoders = [step for step in late if not has_kernels(step)] if first_batches.waits() else []
     steps = [step for step in steps if has_kernels(step)]
-    if not steps:
+    if not steps and not decoders:
         return 0
 
     def show() -> None:
         copy_large()
+        for step in progress.over(decoders, "compile decoders of step", len(decoders)):
+            load_ahead(plan, step)
         for step in progress.over(steps, "compile kernels of step", len(steps)):
             show_blank(plan, step)
 
@@ -65,6 +69,14 @@ def counted(work: Callable[[], Any]) -> int:
         level = logging.WARNING if seconds > SAID else logging.INFO
         log.log(level, "compiled %d kernels in %.1f s (%s)", compiled, seconds, kept)
     return compiled
+
+
+def load_ahead(plan: Plan, step: Step) -> None:
+    """Loads the kernels that the operator of a step declares; an error appears when the step needs them."""
+    try:
+        load_kernels(find(step.op), {name: plan.constant(value) for name, value in step.constants})
+    except Exception as error:
+        log.debug("the kernels of %s cannot be loaded: %r", step.op, error)
 
 
 def show_blank(plan: Plan, step: Step) -> None:

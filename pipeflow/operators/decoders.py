@@ -204,6 +204,15 @@ def _check_limits(calls: KernelCalls, pixels: Any, size: Any) -> None:
 image.calls(jpeg_calls)
 
 
+def load_decoders(_args: Any) -> None:
+    """Loads or compiles the decoders of JPEG."""
+    kernels.jpeg_switch.decoding.wait()
+    kernels.jpeg_switch.decoding_progressive.wait()
+
+
+image.loads(load_decoders)
+
+
 @image.infer
 def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return image_spec(args.output_type, args.dtype)

@@ -11,7 +11,16 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, Args, KernelCalls, Out, Sample, Spec, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
-from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, fits_codec, image_spec, jpeg_calls
+from pipeflow.operators.decoders import (
+    DECODE,
+    NO_EFFECT,
+    check_options,
+    decode,
+    fits_codec,
+    image_spec,
+    jpeg_calls,
+    load_decoders,
+)
 from pipeflow.operators.image_calls import cropping
 from pipeflow.operators.windows import (
     BOUNDS,
@@ -78,6 +87,7 @@ def _(calls: KernelCalls) -> None:
 
 
 image_crop.varying("crop_pos_y", "crop_pos_x")
+image_crop.loads(load_decoders)
 
 
 @image_crop.infer
@@ -125,6 +135,7 @@ def _(calls: KernelCalls) -> None:
 
 
 image_random_crop.varying("key")
+image_random_crop.loads(load_decoders)
 
 
 @image_random_crop.infer
@@ -185,6 +196,9 @@ def slice_region(anchor: Any, shape_input: Any, args: Any) -> Region:
         return bounds[0][0], bounds[1][0], bounds[0][1], bounds[1][1]
 
     return region
+
+
+image_slice.loads(load_decoders)
 
 
 @image_slice.infer

@@ -286,6 +286,11 @@ def jpeg_compression_distortion(
     return kernels.jpeg_round_trip.distort(image, quality, out)
 
 
+@jpeg_compression_distortion.loads
+def _(_args: Args) -> None:
+    kernels.jpeg_switch.distorting.wait()
+
+
 def check_compressible(shape: tuple[int, ...], quality: int) -> None:
     """Raises if JPEG cannot store the image."""
     if not 1 <= quality <= 100:

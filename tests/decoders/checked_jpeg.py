@@ -7,11 +7,20 @@ from types import ModuleType
 import numba
 from decoders import plain_simd
 
-from pipeflow.kernels.cpu import jit, jpeg, jpeg_entropy, jpeg_forward, jpeg_headers, jpeg_pixels
+from pipeflow.kernels.cpu import (
+    jit,
+    jpeg,
+    jpeg_bands,
+    jpeg_entropy,
+    jpeg_forward,
+    jpeg_headers,
+    jpeg_pixels,
+    jpeg_progressive,
+)
 from pipeflow.kernels.cpu.simd import bits, jpeg_colors, jpeg_cosines, moves
 
 # In the order of their imports.
-KERNELS = (jpeg_headers, jpeg_entropy, jpeg_pixels, jpeg, jpeg_forward)
+KERNELS = (jpeg_headers, jpeg_entropy, jpeg_pixels, jpeg, jpeg_bands, jpeg_progressive, jpeg_forward)
 # The modules whose vector functions they call.
 VECTORS = (bits, jpeg_colors, jpeg_cosines, moves)
 
@@ -22,8 +31,8 @@ def checked_kernel(function=None, **options):
     return numba.njit(**settings) if function is None else numba.njit(**settings)(function)
 
 
-def build(wanted=jpeg):
-    """A copy of the module that was made with the checked twins."""
+def build(*wanted):
+    """Copies of these modules that were made with the checked twins."""
     originals = {module.__name__: module for module in (jit, *VECTORS, *KERNELS)}
     fake_jit = ModuleType(jit.__name__)
     fake_jit.kernel, fake_jit.plain, fake_jit.types_of = checked_kernel, jit.plain, jit.types_of
@@ -36,7 +45,7 @@ def build(wanted=jpeg):
             module = importlib.util.module_from_spec(spec)
             install(original.__name__, module)
             spec.loader.exec_module(module)
-        return sys.modules[wanted.__name__]
+        return [sys.modules[one.__name__] for one in wanted]
     finally:
         for name, original in originals.items():
             install(name, original)

@@ -29,9 +29,10 @@ def photograph(height, width, seed=0):
     return np.clip(total + 128, 0, 255).astype(np.uint8)
 
 
-def encoded(picture, sampling, quality=90, restart=0):
+def encoded(picture, sampling, quality=90, restart=0, progressive=False):
     """A picture as OpenCV encodes it."""
     options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
+    options += [cv2.IMWRITE_JPEG_PROGRESSIVE, int(progressive)]
     if sampling == "gray":
         return opencv(np.ascontiguousarray(picture[..., 1]), ".jpg", *options)
     return opencv(picture, ".jpg", *options, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, _OPENCV[sampling])

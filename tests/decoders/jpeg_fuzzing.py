@@ -13,9 +13,10 @@ import simplejpeg
 from decoders import checked_jpeg
 from decoders.jpeg_files import SAMPLINGS, encoded, photograph, random_coefficients, write
 from decoders.pictures import RGB, exif, pillow
+from decoders.progressive_files import write_progressive
 from decoders.test_fuzz import mutant
 
-from pipeflow.kernels.cpu import image_headers, jpeg
+from pipeflow.kernels.cpu import image_headers, jpeg, jpeg_progressive
 
 CANARY = 0xA5
 PAGE = mmap.PAGESIZE
@@ -49,7 +50,7 @@ class Guarded:
         return bool((self.rest == CANARY).all())
 
 
-class GuardedWorkspace(jpeg.Workspace):
+class GuardedWorkspace(jpeg_progressive.BandWorkspace):
     """A workspace whose every array touches a guard page and is no longer than it has to be."""
 
     def __init__(self, at_end):
@@ -75,7 +76,7 @@ class GuardedWorkspace(jpeg.Workspace):
 
 
 def corpus():
-    """40 different files of all kinds."""
+    """64 different files of all kinds, 25 of them progressive."""
     rng = np.random.default_rng(2)
     files = [
         encoded(photograph(24 + 7 * i, 61 - 6 * i, i), sampling, quality, restart)
@@ -98,6 +99,13 @@ def corpus():
     files.append(pillow(RGB, "JPEG", quality=30, optimize=True, exif=exif(6)))
     files.append(pillow(RGB, "JPEG", quality=92, icc_profile=b"profile" * 20))
     files.append(pillow(RGB, "JPEG", "CMYK", quality=92))
+    for i, sampling in enumerate([*SAMPLINGS, *SAMPLINGS]):
+        picture = photograph(20 + 7 * i, 70 - 5 * i, i)
+        files.append(encoded(picture, sampling, (95, 50)[i % 2], (0, 2)[i // 6], progressive=True))
+        height, width = (int(x) for x in rng.integers(8, 50, 2))
+        coefficients = random_coefficients(height, width, sampling, rng, (3, 300)[i % 2], (0.1, 1.5)[i // 6])
+        factors = rng.integers(1, 60, (2, 64))
+        files.append(write_progressive(height, width, sampling, coefficients, factors, rng, restart=(0, 3)[i % 2]))
     return files
 
 
@@ -117,9 +125,10 @@ def stock(data, color):
 
 def run(first, last):
     """Breaks files by the seeds from `first` to `last`; what came of them, and what was wrong."""
-    files, builds = corpus(), {"compiled": jpeg, "checked": checked_jpeg.build()}
+    files = corpus()
+    builds = {"compiled": (jpeg, jpeg_progressive), "checked": checked_jpeg.build(jpeg, jpeg_progressive)}
     spaces = {name: [GuardedWorkspace(False), GuardedWorkspace(True)] for name in builds}
-    counts = {"files": len(files), "decoded": 0, "left": 0, "headers": 0, "stock": 0}
+    counts = {"files": len(files), "decoded": 0, "left": 0, "headers": 0, "stock": 0, "progressive": 0}
     wrong = []
     for seed in range(first, last):
         rng = np.random.default_rng(seed)
@@ -136,14 +145,17 @@ def run(first, last):
         color = ("RGB", "GRAY", "BGR")[seed % 3]
         window, channels, at_end = window_of(rng, *size[:2]), 1 if color == "GRAY" else 3, seed // 7 % 2
         results = {}
-        for name, build in builds.items():
+        for name, (sequential, progressive) in builds.items():
             space = spaces[name][at_end]
             source, target = Guarded(len(data), at_end), Guarded(window[2] * window[3] * channels, at_end)
             given = source.array(len(data), np.uint8)
             given[:] = np.frombuffer(data, np.uint8)
             out = target.array(window[2] * window[3] * channels, np.uint8)
             try:
-                done = build.decode(given, size, color, window, size[0], out, space)
+                if header.progressive:
+                    done = progressive.decode(given, size, color, window, out, space)
+                else:
+                    done = sequential.decode(given, size, color, window, size[0], out, space)
             except IndexError as error:
                 wrong.append(f"seed {seed}: {error} in the {name} build")
                 continue
@@ -159,6 +171,7 @@ def run(first, last):
         counts["stock"] += expected is not None
         counts["left" if ours is None else "decoded"] += 1
         if ours is not None:
+            counts["progressive"] += header.progressive
             top, left, rows, columns = window
             if expected is None:
                 wrong.append(f"seed {seed}: decoded, but libjpeg-turbo complains")

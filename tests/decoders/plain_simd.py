@@ -25,6 +25,14 @@ def load_big_endian(source, offset):
 
 
 @checked
+def trailing_zeros(word):
+    count = 0
+    while count < 64 and word >> np.uint64(count) & np.uint64(1) == np.uint64(0):
+        count += 1
+    return np.uint64(count)
+
+
+@checked
 def move_plain_bytes(source, offset, limit, out, out_offset):
     done = 0
     while offset + done + 32 <= limit:

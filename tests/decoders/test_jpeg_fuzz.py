@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 def test_fuzz_damaged_jpeg_files(mutants):
     """No access out of bounds, no byte written outside, and pixels only where libjpeg-turbo has the same and no complaint.
 
-    40 files of all kinds. The program runs both builds of the kernels, with a page on either side of each array that nobody may
+    64 files of all kinds. The program runs both builds of the kernels, with a page on either side of each array that nobody may
     touch.
     """
     count = 20 * mutants if mutants < 2000 else 200_000
@@ -27,10 +27,11 @@ def test_fuzz_damaged_jpeg_files(mutants):
     assert program.returncode == 0, program.stderr[-3000:]
     result = json.loads(program.stdout)
     assert result["wrong"] == []
-    assert result["files"] == 40
+    assert result["files"] == 64
     # A fuzz test whose files all fail in the header, or none, would test nothing.
     assert result["decoded"] > count / 20
     assert result["left"] > count / 20
+    assert result["progressive"] > count / 50
     assert result["decoded"] >= 0.8 * result["stock"]
 
 

@@ -154,6 +154,7 @@ def vector_cases(rng):
     for _ in range(40):
         offset, stride = int(rng.integers(0, 5)), int(rng.integers(8, 30))
         yield "load_big_endian", (array(rng, 40), int(rng.integers(0, 32)))
+        yield "trailing_zeros", (np.uint64(int(rng.integers(1 << 62)) << int(rng.integers(66)) & (1 << 64) - 1),)
         source = array(rng, 200)
         source[rng.random(200) < 0.97] = 7
         yield "move_plain_bytes", (source, offset, int(rng.integers(0, 200)), np.zeros(260, np.uint8), 3)

@@ -111,6 +111,32 @@ def test_the_command_compiles_a_pipeline_that_could_begin_in_numpy(tmp_path):
     assert json.loads(done.stdout)["compiled"] > 0
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(
+    "call", ["image(files)", "image_random_crop(files)", "image_slice(files, start=0, end=9, axes=0)"]
+)
+def test_build_waits_for_the_decoders_only_if_it_should(call, waits):
+    """With PIPEFLOW_START=wait, also if the type of the input is not known before the first batch."""
+    program = (
+        "import sys\nfrom pipeflow import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=2, num_threads=1)\n"
+        "def pipe():\n"
+        "    files = fn.external_source(source=lambda: [])\n"
+        f"    return fn.decoders.{call}\n"
+        "pipe().build()\n"
+        "switch = sys.modules.get('pipeflow.kernels.cpu.jpeg_switch')\n"
+        "print(switch is not None and switch.decoding.on, switch is not None and switch.decoding_progressive.on)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in ("PIPEFLOW_START", "PIPEFLOW_JPEG")}
+    environment |= {"PIPEFLOW_START": "wait"} if waits else {}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True, timeout=580
+    )
+    assert done.stdout.split() == [str(waits)] * 2, done.stderr
+
+
 def test_a_pipeline_without_kernels_does_not_load_the_compiler():
     """build() of a pipeline of Python functions imports no Numba."""
     program = (

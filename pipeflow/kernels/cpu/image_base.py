@@ -27,6 +27,9 @@ class Header:
     orientation: int = 1
     alpha: bool = False
     height_at: int = field(default=0, compare=False)  # for a plain sequential JPEG file: the place of its height
+    progressive: bool = field(
+        default=False, compare=False
+    )  # of a JPEG file: each scan has a part of the coefficients only
     depth: int = field(default=0, compare=False)  # the bits of a stored number if it has fewer than `bits`
 
     @property

@@ -19,7 +19,7 @@ _BE16, _LE16 = Struct(">H"), Struct("<H")
 _LE32 = Struct("<I")
 
 # A Huffman-coded JPEG needs at least one bit for each block of 64 pixels.
-_JPEG_PIXELS_PER_BYTE = 64 * 8
+JPEG_PIXELS_PER_BYTE = 64 * 8
 
 # Progressive scans repeat the whole image; real files have about ten.
 _MAX_JPEG_SCANS = 500
@@ -116,14 +116,23 @@ def _jpeg(data: memoryview) -> Header:
     if channels not in (1, 3, 4):
         raise BadImage(f"damaged JPEG file: {channels} colour components")
     if marker < 0xC8:  # Huffman coding; for arithmetic coding there is no such bound
-        need("JPEG", data, height * width // _JPEG_PIXELS_PER_BYTE, width, height)
+        need("JPEG", data, height * width // JPEG_PIXELS_PER_BYTE, width, height)
     if marker in (0xC2, 0xCA):
         scans = bytes(data).count(b"\xff\xda")
         if scans > _MAX_JPEG_SCANS:
             raise BadImage(f"a progressive JPEG file with {scans} scans: refused, it would take very long")
     # Sequential Huffman coding without restart markers, and no segment before the scan could define them.
     plain = marker in (0xC0, 0xC1) and not restarts and bytes(data[place : place + 4096]).find(b"\xff\xdd") < 0
-    return Header("JPEG", height, width, channels, bits, orientation, height_at=place + 3 if plain else 0)
+    return Header(
+        "JPEG",
+        height,
+        width,
+        channels,
+        bits,
+        orientation,
+        height_at=place + 3 if plain else 0,
+        progressive=marker == 0xC2,
+    )
 
 
 def _webp(data: memoryview) -> Header:

@@ -40,6 +40,15 @@ def check_pixels(header: Any, pixels: int, length: int, limits: Limits) -> None:
         )
 
 
+def allowed(pixels: int, length: int, limits: Limits) -> bool:
+    """True if an image of three bytes a pixel, in a file of `length` bytes, is certainly inside the limits."""
+    if limits.max_pixels is None:
+        most = min(MAX_PIXELS, max(SMALL_IMAGE, PIXELS_PER_BYTE * length))
+    else:
+        most = limits.max_pixels
+    return pixels <= most and 3 * pixels <= (MAX_BYTES if limits.max_bytes is None else limits.max_bytes)
+
+
 def check_bytes(header: Any, size: int, limits: Limits) -> None:
     """Raises an error for pixels that take more bytes than allowed."""
     allowed = MAX_BYTES if limits.max_bytes is None else limits.max_bytes

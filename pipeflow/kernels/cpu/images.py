@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
+from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu import image_headers, image_jp2, image_limits, image_png, jpeg_scans, jpeg_switch
 from pipeflow.kernels.cpu.image_base import BadImage, Header
@@ -81,10 +82,11 @@ def _check_gif(view: memoryview) -> None:
 _CHECKS: dict[str, Callable[[Any], Any]] = {"PNG": image_png.check, "GIF": _check_gif, "JPEG 2000": image_jp2.check}
 
 
-def peek(data: np.ndarray, limits: Limits) -> Header:
+def peek(data: np.ndarray, limits: Limits, scans: bool = True) -> Header:
     """The header of an encoded image.
 
-    Raises an error if the image is larger than allowed or, as far as the header shows it, not complete.
+    Raises an error if the image is larger than allowed or, as far as the header shows it, not complete; without `scans`, the
+    scans of a JPEG file are not checked.
     """
     view = data.data
     header = image_headers.read(view)
@@ -96,7 +98,7 @@ def peek(data: np.ndarray, limits: Limits) -> Header:
             _CHECKS[header.format](view)
         except (IndexError, StructError):
             raise BadImage(f"truncated {header}: {len(data)} bytes") from None
-    elif header.format == "JPEG" and not header.height_at and not limits.damaged:
+    elif scans and header.format == "JPEG" and not header.height_at and not limits.damaged:
         jpeg_scans.check(data, header)
     return header
 
@@ -114,7 +116,12 @@ def decode(
     If the dtype is not the stored one, values keep their share of the range: 255 becomes 65535 in uint16 and 1.0 in float.
     Warnings name the image by str(source).
     """
-    header = peek(data, limits)
+    out, plain = _once(out), False
+    if jpeg_switch.decoding.on and not limits.damaged:
+        image, plain = _decode_plain(data, wanted, limits, out, region)
+        if image is not None:
+            return image
+    header = peek(data, limits, scans=False)
     height, width, channels = image_headers.shape_of(header, wanted.color, wanted.adjust_orientation)
     window = None
     if region is not None:
@@ -127,7 +134,40 @@ def decode(
         lacking = jpeg_scans.missing(data)
         if lacking:
             _tell_once(data, header, [lacking], source)
-    return decode_region(data, header, wanted, window, out, source, limits.damaged)
+    return decode_region(data, header, wanted, window, out, source, limits.damaged, compiled=not plain)
+
+
+_SPACES = {"RGB": ("RGB", "RGB"), "BGR": ("BGR", "BGR"), "GRAY": ("GRAY", "GRAY"), "ANY_DATA": ("GRAY", "RGB")}
+
+
+def _decode_plain(
+    data: np.ndarray, wanted: Wanted, limits: Limits, out: Allocate, region: Callable[[int, int], Region] | None
+) -> tuple[np.ndarray | None, bool]:
+    """`decode` of a plain JPEG file, without the steps that only other files need.
+
+    Returns (None, False) for other files and those above a limit, and (None, True) if the compiled decoder refuses the file.
+    """
+    if wanted.dtype != _UINT8 or wanted.fast_idct or wanted.color not in _SPACES:
+        return None, False
+    known, height, width, channels, to_end, *turn = kernels.jpeg_headers.read_size(kernels.jit.plain(data))
+    pixels, size = height * width, len(data)
+    if not known or (wanted.adjust_orientation and any(turn)):
+        return None, False
+    if not image_limits.allowed(pixels, size, limits) or pixels // image_headers.JPEG_PIXELS_PER_BYTE > size:
+        return None, False
+    color = _SPACES[wanted.color][channels > 1]
+    window, checked = (0, 0, height, width), height
+    if region is not None:
+        window = _checked(region(height, width), height, width)
+        bottom = window[0] + window[2] + jpeg_switch.MARGIN
+        if not to_end and wanted.color != "ANY_DATA":
+            checked = min(bottom, height)
+    image = out((*window[2:], 1 if color == "GRAY" else 3), _UINT8)
+    if not image.flags.c_contiguous:
+        return None, False
+    done = kernels.jpeg.decode(data, (height, width, channels), color, window, checked, image)
+    counts.count(jpeg_switch.COMPILED if done else jpeg_switch.LIBRARY)
+    return (image, False) if done else (None, True)
 
 
 def _saved_png(data: np.ndarray, header: Header, source: Any) -> np.ndarray:
@@ -161,20 +201,25 @@ def decode_region(
     out: Allocate,
     source: Any = "",
     damaged: bool = False,
+    compiled: bool = True,
 ) -> np.ndarray:
     """Decodes a region. If no decoder decodes regions, the image is decoded, if possible only down to the region's last row, and
     cut.
 
-    `window` is inside the oriented image; None is all of it.
+    `window` is inside the oriented image; None is all of it. Without `compiled`, the compiled decoder has refused the file.
     """
     turn = header.orientation if wanted.adjust_orientation else 1
     as_stored = turn == 1 and wanted.dtype == _UINT8
     whole, direct, out = window is None and as_stored, as_stored and wanted.color != "YCbCr", _once(out)
-    image = jpeg_switch.decode(data, header, wanted, window, turn, out if direct else _scratch_array)
+    image = None
+    if compiled:
+        image = jpeg_switch.decode(data, header, wanted, window, turn, out if direct else _scratch_array)
     if image is not None:
         image = oriented(image, turn)
         return image if direct else convert_range(image, out(image.shape, wanted.dtype))
-    if header.height_at and not damaged:  # the compiled decoder refuses plain files that lack scans; others do not
+    if (
+        header.format == "JPEG" and not damaged
+    ):  # the compiled decoders refuse files that lack scans; libjpeg-turbo does not
         jpeg_scans.check(data, header)
     if window is not None and turn == 1:
         image = _decode_top(data, header, wanted, window[0] + window[2])

@@ -29,7 +29,6 @@ from pipeflow.kernels.cpu.jpeg_headers import (
     COMPONENTS,
     DAMAGED,
     DC_CODE,
-    DECODED,
     DONE,
     DOWN,
     FACTORS,
@@ -37,11 +36,15 @@ from pipeflow.kernels.cpu.jpeg_headers import (
     HEIGHT,
     IN_SCAN,
     NEEDS_WHOLE_PLANES,
+    PROGRESSIVE,
     RECORD,
     RESTART_INTERVAL,
     SCAN_COMPONENTS,
+    UNKNOWN_FORM,
     WIDTH,
+    all_decoded,
     clear,
+    extents_of_scan,
     read_segments,
     read_size,
 )
@@ -67,13 +70,14 @@ def prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs):
             if same:
                 continue
             built[table * CODE : (table + 1) * CODE] = 0  # until the look-up is complete
-            if not entropy.build_code(codes, built, table, longs):
-                built[table * CODE : (table + 1) * CODE] = 0
+            if not entropy.build_code(codes, table, longs):
                 return DAMAGED
             if table < 4:
                 entropy.build_dc(codes, table, dc_lookup)
             else:
                 entropy.build_ac(codes, table, single, ac_lookup)
+            for i in range(table * CODE, (table + 1) * CODE):
+                built[i] = codes[i]
     return DONE
 
 
@@ -169,25 +173,21 @@ def decode_image(
         return status
     if frame[AT_END] or frame[HEIGHT] != image_height or frame[WIDTH] != image_width or frame[COMPONENTS] != components:
         return DAMAGED
+    if frame[PROGRESSIVE]:
+        return UNKNOWN_FORM
     pixels.find_parts(frame, color == GRAY, top, left, height, width, parts)
     whole = frame[SCAN_COMPONENTS] < frame[COMPONENTS]
     if pixels.place_planes(frame, parts, whole) + 64 > planes.size:
         return NEEDS_WHOLE_PLANES
-    across, down = frame[COMPONENT + ACROSS], frame[COMPONENT + DOWN]
+    down = frame[COMPONENT + DOWN]
     late = 1 if down == 2 and frame[COMPONENTS] == 3 and color != GRAY else 0
     while not frame[AT_END]:
         status = prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs)
         if status != DONE:
             return status
         count = list_blocks(frame, parts, blocks)
-        if frame[SCAN_COMPONENTS] > 1 or frame[COMPONENTS] == 1:
-            columns, rows = -(-frame[WIDTH] // (8 * across)), -(-frame[HEIGHT] // (8 * down))
-            unit = 8 * down
-        else:
-            component = blocks[entropy.COMPONENT_OF]
-            wide, high = (1, 1) if component == 0 else (across, down)
-            columns, rows = -(-frame[WIDTH] // (8 * wide)), -(-frame[HEIGHT] // (8 * high))
-            unit = 8
+        columns, rows = extents_of_scan(frame, blocks[entropy.COMPONENT_OF])
+        unit = 8 * down if frame[SCAN_COMPONENTS] == frame[COMPONENTS] else 8
         interval = frame[RESTART_INTERVAL]
         part = not whole and interval == 0 and -(-checked // unit) < rows
         if part:
@@ -204,17 +204,10 @@ def decode_image(
                 last = min(columns, first + entropy.UNITS)
                 if interval:
                     if remaining == 0:
-                        if not 0 <= entropy.left_over(state, length) < 8:
-                            return DAMAGED
-                        while data[place] == 0xFF:  # `unstuffed` has found the marker after these bytes
-                            place += 1
-                        if data[place] != 0xD0 + (restarts & 7):
-                            return DAMAGED
-                        restarts += 1
-                        length, place = entropy.unstuffed(data, place + 1, stream)
+                        length, place = entropy.unstuffed_after_restart(data, place, stream, length, state, restarts)
                         if length < 0:
                             return DAMAGED
-                        state[:] = U(0)
+                        restarts += 1
                         remaining = interval
                     last = min(last, first + remaining)
                     remaining -= last - first
@@ -250,9 +243,8 @@ def decode_image(
         status, place = read_segments(data, place, frame, factors, codes)
         if status != DONE:
             return status
-    for c in range(frame[COMPONENTS]):
-        if not frame[COMPONENT + RECORD * c + DECODED]:
-            return DAMAGED
+    if not all_decoded(frame):
+        return DAMAGED
     if whole:
         pixels.make_rows(planes, parts, frame, color, top, top + height, top, left, width, sums, tints, out)
         emitted = top + height

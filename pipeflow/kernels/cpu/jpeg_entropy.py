@@ -48,7 +48,7 @@ VALUE1_BITS = 12
 LAST, FULL, EIGHTH, TOP16, WIDE = U(63), U(56), U(3), U(48), U(64)
 
 # Places in `state`, which is kept from run to run.
-WINDOW, BITS, PLACE, PREDICTED = 0, 1, 2, 4
+WINDOW, BITS, PLACE, EMPTY_BLOCKS, PREDICTED = 0, 1, 2, 3, 4
 STATE = 8
 
 # A record of `blocks` for each block of a minimum coded unit.
@@ -96,7 +96,20 @@ def unstuffed(data, place, stream):
 
 
 @kernel(fastmath=False)
-def build_code(codes, built, table, longs):
+def unstuffed_after_restart(data, place, stream, length, state, number):
+    """`unstuffed` after a restart marker with this number; the `length` bytes before it must have been decoded completely."""
+    if not 0 <= left_over(state, length) < 8 or state[EMPTY_BLOCKS] != U(0):
+        return -1, place
+    while data[place] == 0xFF:  # `unstuffed` has found the marker after these bytes
+        place += 1
+    if data[place] != 0xD0 + (number & 7):
+        return -1, place
+    state[:] = U(0)
+    return unstuffed(data, place + 1, stream)
+
+
+@kernel(fastmath=False)
+def build_code(codes, table, longs):
     """Checks a Huffman code and prepares its long codes; False if it is not valid."""
     at, symbol, code = table * CODE, 0, 0
     for length in range(1, 17):
@@ -112,8 +125,6 @@ def build_code(codes, built, table, longs):
         for i in range(symbol):
             if codes[at + 16 + i] > 15:
                 return False
-    for i in range(CODE):
-        built[at + i] = codes[at + i]
     return True
 
 

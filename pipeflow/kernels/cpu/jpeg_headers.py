@@ -18,12 +18,20 @@ NEEDS_WHOLE_PLANES = 3  # several scans: all samples must be kept until the last
 HEIGHT, WIDTH, COMPONENTS, RESTART_INTERVAL = 0, 1, 2, 3
 FACTORS_KNOWN, CODES_KNOWN = 4, 5  # bit masks of the tables that have been read
 ADOBE_TRANSFORM = 6  # -1 if the file has none
+PROGRESSIVE = 7  # 1 if each scan may have a part of the coefficients only
 PROFILE_PARTS, PROFILE_SEEN = 8, 9
 SCAN_COMPONENTS, AT_END = 10, 11
+# The coefficients that a scan of a progressive file has: places in the order of `ZIGZAG`, and the number of their lowest bits
+# that were missing before (0: no scan had them) and that are missing after it.
+FIRST_PLACE, LAST_PLACE, MISSING_BEFORE, MISSING = 12, 13, 14, 15
 COMPONENT = 16  # the first of the components' records
 RECORD = 16
 IDENTITY, ACROSS, DOWN, FACTORS, DC_CODE, AC_CODE, IN_SCAN, DECODED = range(8)
-FRAME = COMPONENT + 3 * RECORD
+# For each coefficient of a component of a progressive file: 1 and the number of its lowest bits that are missing; 0 before its
+# first scan.
+SENT = COMPONENT + 3 * RECORD
+FRAME = SENT + 3 * 64
+MOST_MISSING = 5  # bits; files of libjpeg miss two at most
 
 # A Huffman code as it is stored: the number of codes of each length from 1 to 16, then the symbols.
 CODE = 16 + 256
@@ -182,7 +190,9 @@ def read_scan(data, place, end, frame):
     if frame[COMPONENTS] == 3 and not ycc_colors(frame):
         return UNKNOWN_FORM
     at = place + 1 + 2 * count
-    if data[at] != 0 or data[at + 1] != 63 or data[at + 2] != 0:
+    frame[FIRST_PLACE], frame[LAST_PLACE] = data[at], data[at + 1]
+    frame[MISSING_BEFORE], frame[MISSING] = data[at + 2] >> 4, data[at + 2] & 15
+    if not known_part(frame, count):
         return DAMAGED
     frame[SCAN_COMPONENTS] = count
     for c in range(frame[COMPONENTS]):
@@ -196,15 +206,64 @@ def read_scan(data, place, end, frame):
             return DAMAGED
         record = COMPONENT + RECORD * c
         dc, ac = np.int64(data[at + 1] >> 4), np.int64(data[at + 1] & 15)
-        if dc > 3 or ac > 3 or frame[record + DECODED]:
+        if dc > 3 or ac > 3 or not frame[FACTORS_KNOWN] >> frame[record + FACTORS] & 1:
             return DAMAGED
-        known = frame[FACTORS_KNOWN] >> frame[record + FACTORS] & frame[CODES_KNOWN] >> dc
-        if not known & frame[CODES_KNOWN] >> (4 + ac) & 1:
+        if frame[FIRST_PLACE] == 0 and frame[MISSING_BEFORE] == 0 and not frame[CODES_KNOWN] >> dc & 1:
+            return DAMAGED
+        if frame[LAST_PLACE] > 0 and not frame[CODES_KNOWN] >> (4 + ac) & 1:
+            return DAMAGED
+        if frame[record + DECODED] if not frame[PROGRESSIVE] else not send(frame, SENT + 64 * c):
             return DAMAGED
         frame[record + DC_CODE], frame[record + AC_CODE] = dc, 4 + ac
         frame[record + IN_SCAN] = frame[record + DECODED] = 1
         c += 1
     return DONE
+
+
+@kernel(fastmath=False, inline="always")
+def known_part(frame, count):
+    """True if a scan of so many components may have this part of the coefficients."""
+    first, last, before, after = frame[FIRST_PLACE], frame[LAST_PLACE], frame[MISSING_BEFORE], frame[MISSING]
+    if not frame[PROGRESSIVE]:
+        return first == 0 and last == 63 and before == 0 and after == 0
+    if after > MOST_MISSING or (before != 0 and before != after + 1):
+        return False
+    return last == 0 if first == 0 else first <= last and last <= 63 and count == 1
+
+
+@kernel(fastmath=False, inline="always")
+def send(frame, sent):
+    """Notes that a scan has this part of a component's coefficients; False if it may not follow the earlier scans."""
+    if frame[FIRST_PLACE] > 0 and frame[sent] == 0:
+        return False
+    expected = 1 + frame[MISSING_BEFORE] if frame[MISSING_BEFORE] else 0
+    for k in range(frame[FIRST_PLACE], frame[LAST_PLACE] + 1):
+        if frame[sent + k] != expected:
+            return False
+        frame[sent + k] = 1 + frame[MISSING]
+    return True
+
+
+@kernel(fastmath=False, inline="always")
+def all_decoded(frame):
+    """True if the scans had all coefficients of all components."""
+    for c in range(frame[COMPONENTS]):
+        if not frame[COMPONENT + RECORD * c + DECODED]:
+            return False
+        if frame[PROGRESSIVE]:
+            for k in range(64):
+                if frame[SENT + 64 * c + k] != 1:
+                    return False
+    return True
+
+
+@kernel(fastmath=False, inline="always")
+def extents_of_scan(frame, component):
+    """(columns, rows) of the units of a scan; if it has one of several components, a unit is a block of this component."""
+    across, down = frame[COMPONENT + ACROSS], frame[COMPONENT + DOWN]
+    if frame[SCAN_COMPONENTS] == 1 and frame[COMPONENTS] > 1 and component == 0:
+        across, down = 1, 1
+    return -(-frame[WIDTH] // (8 * across)), -(-frame[HEIGHT] // (8 * down))
 
 
 @kernel(fastmath=False, inline="always")
@@ -256,10 +315,13 @@ def read_segments(data, place, frame, factors, codes):
         if marker == 0xDA:
             return read_scan(data, place, end, frame), end
         if marker == 0xDB:
-            status = read_factors(data, place, end, frame, factors)
+            # A component keeps the factors of its first scan, but the blocks of progressive files are transformed after the last.
+            late = frame[PROGRESSIVE] and frame[SCAN_COMPONENTS]
+            status = DAMAGED if late else read_factors(data, place, end, frame, factors)
         elif marker == 0xC4:
             status = read_codes(data, place, end, frame, codes)
-        elif marker == 0xC0 or marker == 0xC1:
+        elif marker <= 0xC2 and marker >= 0xC0:
+            frame[PROGRESSIVE] = 1 if marker == 0xC2 else 0
             status = read_frame(data, place, end, frame)
         elif marker == 0xDD:
             if end - place != 2:

@@ -1,4 +1,5 @@
-"""Chooses the decoder for JPEG: the compiled kernels of `jpeg` and `jpeg_forward` as soon as they are ready, or libjpeg-turbo.
+"""Chooses the decoder for JPEG: the compiled kernels (`jpeg`, `jpeg_progressive`, `jpeg_forward`) when they are ready, or
+libjpeg-turbo.
 
 Compiling takes many seconds, and no pipeline waits for it. If no process of this user has compiled a kernel before, a process of
 low priority compiles it, and libjpeg-turbo decodes until it is done. The pixels of both are equal, bit by bit, so no result
@@ -8,6 +9,7 @@ suspicious ones, always go to libjpeg-turbo.
 With PIPEFLOW_JPEG=library, libjpeg-turbo decodes every file.
 """
 
+import base64
 import logging
 import os
 import subprocess
@@ -63,6 +65,12 @@ class Switch:
         finally:
             self._lock.release()
         return self.on
+
+    def wait(self) -> None:
+        """Loads the compiled kernel, or compiles it, and returns when it is in use."""
+        with self._lock:
+            if not self.on and not self._off and kernels.jit.cache_folder() is not None:
+                self._turn_on()
 
     def _look(self) -> None:
         if self.on or self._off:
@@ -148,6 +156,29 @@ def decoders_agree() -> bool:
     return True
 
 
+# A progressive file of 27 x 35 noisy pixels with chroma of half the size.
+_PROGRESSIVE = (
+    "|JeWF01!$>Nk#wx0RR9200961|JwjV01^xh5Dg0w5DpL&6A~30EFBvd7#lVxDIhFBIYdK0IX*o{P-a(0OJPktK3REMVQFo0b8<yheTIB*g=TPa"
+    "ZvWc=Lje;M6dM;CG#wo@Zb?2#Zf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf<UFZf^g=01*fP8vr8%0U`hb5di}c"
+    "0sq7R7ytnQ0RaI300000000000009700IU7!~hln0RaI300000000000000000II3+5ij#0RRFJ0}ucJ0rL^p6Rj%Ab@@_Js0|mimQ7Fp!~h!*"
+    "00RI60RaF20000000000009CK5+NWl|Jncu0RaF31p-slg(S(U6p95r*QqpXgH9<DFi*wf|HJ?n5dZ@L000000000000000000mX0sq<n2mu2D"
+    "0Y3p(T|fWC02UDd0{{R300000000000000GAR+(S00;pB0RcY&6+i#P02dGd0|5X4000000000000001AR!R{+5iXv0RRR+0-72nfB(b)AP@io"
+    "0s;a80{{R300000000015g{=_QGpO~VUf}Q+5iXv0RRC%A(j^OLX_)x8QV6bf|*W#1xDE|AW5ap1W@!Zbl9PVh+Ax(3UTz!zXB}ubJ-d3|Jncy"
+    "0|5X600RI301#U<cI?mp!~hu)00RL50RR910000000000009v}5F!8C00;pC0RcY{t3>cp@QjO}|HJ?t5dZ-K2LJ#700000000000003H5g{=_"
+    "QE{>V+5iXv0s#R(5J;0W;JIpC|HJ?#5CH%I0|EvD0{{R300000009vIAu&NwVR4b6vC)C>!Qt`$+5iXv0RRC%5HpCkk%MnEWKou*(v1;{W^Eds"
+    "&3B{$a}u!<>*uc;2?C|2*Qst%m=*)h{{VHSHV`hNaAEk?h*klK1RdVB48aH>Opo`a2_$S>^-jw`7-K!ZRhR;2<;+{`>rn;8lnZg?>YOr#XQ$@0"
+    "1P1L`bxEFVc%@-=ml4ykKt}@ul|WEm@2ZWY<i&sg*#"
+)
+
+
+@cache
+def progressive_decoders_agree() -> bool:
+    """True if both decoders return the same pixels for a progressive image."""
+    file, out = base64.b85decode(_PROGRESSIVE), np.zeros((27, 35, 3), np.uint8)
+    done = kernels.jpeg_progressive.decode(np.frombuffer(file, np.uint8), out.shape, "RGB", (0, 0, 27, 35), out)
+    return done and np.array_equal(out, simplejpeg.decode_jpeg(file))
+
+
 @cache
 def distortions_agree() -> bool:
     """True if both ways of compression return the same pixels for an image."""
@@ -169,6 +200,7 @@ def _picture() -> np.ndarray:
 
 
 decoding = Switch("JPEG files are decoded", "jpeg", decoders_agree)
+decoding_progressive = Switch("Progressive JPEG files are decoded", "jpeg_progressive", progressive_decoders_agree)
 distorting = Switch("Pictures are compressed as by JPEG", "jpeg_forward", distortions_agree)
 
 
@@ -193,7 +225,8 @@ def decode(
     """
     if header.format != "JPEG":
         return None
-    image = _decode(data, header, wanted, window, turn, out) if decoding.ready() else None
+    switch = decoding_progressive if header.progressive else decoding
+    image = _decode(data, header, wanted, window, turn, out) if switch.ready() else None
     counts.count(LIBRARY if image is None else COMPILED)
     return image
 
@@ -215,8 +248,13 @@ def _decode(
             checked = bottom
         window = stored_window(window, height, width, turn)
     image = out((window[2], window[3], 1 if color == "GRAY" else 3), _UINT8)
-    if not image.flags.c_contiguous or not kernels.jpeg.decode(
-        data, (height, width, header.channels), color, window, checked, image
-    ):
+    if not image.flags.c_contiguous:
+        return None
+    size = height, width, header.channels
+    if header.progressive:
+        done = kernels.jpeg_progressive.decode(data, size, color, window, image)
+    else:
+        done = kernels.jpeg.decode(data, size, color, window, checked, image)
+    if not done:
         return None
     return kernels.other_images.recolored(image, wanted.color) if wanted.color == "YCbCr" else image

@@ -37,6 +37,12 @@ def leading_zeros(builder, word):
     return builder.ctlz(word, ir.IntType(1)(0))
 
 
+@vector_function(types.uint64, result=types.uint64)
+def trailing_zeros(builder, word):
+    """The number of zero bits after the last one; 64 if there is none."""
+    return builder.cttz(word, ir.IntType(1)(0))
+
+
 def _wide(builder: Any, value: Any) -> Any:
     return value if value.type == INT64 else builder.sext(value, INT64)
 
