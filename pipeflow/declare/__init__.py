@@ -79,8 +79,10 @@ from pipeflow.declare.registration import makes_chains as makes_chains
 from pipeflow.declare.registration import operator as operator
 from pipeflow.declare.registration import registry as registry
 from pipeflow.declare.registration import source as source
+from pipeflow.declare.sources import ByteArrays as ByteArrays
 from pipeflow.declare.sources import Ending as Ending
 from pipeflow.declare.sources import Feed as Feed
+from pipeflow.declare.sources import Fetched as Fetched
 from pipeflow.declare.sources import Request as Request
 from pipeflow.declare.sources import Room as Room
 from pipeflow.declare.sources import Source as Source

@@ -1,14 +1,59 @@
 """The interface of a source of data: it receives Requests for batches in order and returns Feeds."""
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 Ending = Literal["fill", "partial", "drop"]
 Room = Callable[[int], np.ndarray]  # gives so many bytes of memory
+
+
+class ByteArrays(Sequence[np.ndarray]):
+    """Arrays of bytes in a few blocks of memory, as columns of addresses and sizes; None for those with a negative size. The
+    object of an array is made when it is needed.
+    """
+
+    def __init__(
+        self, blocks: Sequence[np.ndarray], firsts: Sequence[int], places: np.ndarray, sizes: np.ndarray
+    ) -> None:
+        self._blocks = blocks
+        self._firsts = firsts  # the number of the first array in each block
+        self._places = places  # of the arrays in their blocks
+        self.sizes = sizes
+
+    @cached_property
+    def addresses(self) -> np.ndarray:
+        """The addresses of all arrays."""
+        addresses = self._places.copy()
+        for block, first, end in zip(self._blocks, self._firsts, [*self._firsts[1:], len(addresses)]):
+            addresses[first:end] += block.__array_interface__["data"][0]
+        return addresses
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, index: Any) -> Any:
+        place, size = int(self._places[index]), int(self.sizes[index])
+        return None if size < 0 else self._blocks[bisect_right(self._firsts, index) - 1][place : place + size]
+
+
+class Fetched:
+    """Several samples that were read in one call: a column for each output, which is a sequence of arrays, or one array with a
+    row for each sample.
+    """
+
+    def __init__(self, columns: "Sequence[Sequence[Any] | np.ndarray]", missing: Collection[int] = ()) -> None:
+        self.columns = columns
+        self.missing = missing  # places of the samples that were not read
+
+    def row(self, place: int) -> tuple[np.ndarray, ...]:
+        """The outputs of one sample."""
+        return tuple([column[place] for column in self.columns])
 
 
 class Request(NamedTuple):
@@ -95,13 +140,13 @@ class Source:
         """One sample. A source with this method returns one output, the indices, and the pipeline's threads call it."""
         raise NotImplementedError
 
-    def fetch_many(self, indices: list[int], room: Room) -> "Sequence[tuple[np.ndarray, ...] | None]":
-        """Several samples, read in one call. Samples that cannot be read in this way, or that fail, are None.
+    def fetch_many(self, indices: np.ndarray, room: Room) -> Fetched | None:
+        """Several samples, read in one call. Samples that cannot be read in this way, or that fail, are missing; None if all are.
 
         ``room(nbytes)`` returns memory for them. Every call returns new memory.
         """
-        del room
-        return [None] * len(indices)
+        del indices, room
+        return None
 
     def next_epoch(self) -> None:
         """Leaves the current epoch and begins the next one; for sources that need no reset between epochs."""

@@ -171,7 +171,9 @@ class BatchRun:
         self.layouts: list[str | None] = [None] * slots
         # guard -> its samples; only those that were computed
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}
-        self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # (slot, kind) -> the arguments of all samples
+        self.columns: dict[
+            Any, Any
+        ] = {}  # by slot and kind: the arguments of all samples; also arrays of them, and of keys
         self.places: tuple[Any, ...] = (None, None)  # positions and epochs, and the part of all keys that they give
         self.keys: dict[int, Any] = {}  # the keys of a random step, by its first output slot (or its name)
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
@@ -296,6 +298,22 @@ class BatchRun:
         if (slot, kind) not in self.columns:
             self.columns[slot, kind] = column_values(kind, values)
         return self.columns[slot, kind]
+
+    def column_of_keys(self, slot: int) -> np.ndarray:
+        """The keys of a random step as signed numbers, one for each sample."""
+        known = self.columns.get(slot)
+        if known is None:
+            known = self.columns[slot] = np.array(self.keys[slot], np.uint64).view(np.int64)
+        return known
+
+    def numbers(self, slot: int, kind: Any, real: bool) -> np.ndarray | None:
+        """The same values as ``column`` as numbers of 64 bits, for compiled code; None if they are not single numbers."""
+        if (slot, kind, real) not in self.columns:
+            values, types = self.column(slot, kind), (float,) if real else (bool, int)
+            fits = values is not None and all(type(value) in types for value in values)
+            held = np.array(values, np.float64 if real else np.int64).view(np.int64) if fits else None
+            self.columns[slot, kind, real] = held
+        return self.columns[slot, kind, real]
 
     def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
         """The samples for which a guard is true, ascending; None for all."""

@@ -470,6 +470,9 @@ def pad(
     """
     if not isinstance(data, list):
         return padded(data, fill_value, out)
+    dense = padded_alike(data, fill_value, (axes, axis_names, shape, align), layouts[0], out) if data else None
+    if dense is not None:
+        return dense
     many = [value if isinstance(value, list) else [value] * len(data) for value in (fill_value, axes, shape, align)]
     largest = [tuple(map(max, zip(*[sample.shape for sample in data], strict=True)))]
     results = []
@@ -477,6 +480,32 @@ def pad(
         target = padded_shape(sample.shape, largest, chosen, axis_names, size, multiple, layouts[0])
         results.append(padded(sample, fill, out(target, sample.dtype)))
     return results
+
+
+def padded_alike(data: list[np.ndarray], fill: Any, args: Sequence[Any], layout: str, out: Any) -> np.ndarray | None:
+    """The batch as one array, made by one call; None if the shapes of the results differ, or samples need calls of their own."""
+    dtype, axes = data[0].dtype, data[0].ndim
+    if isinstance(fill, list) or any(isinstance(value, list) for value in args):
+        return None
+    if not all(x.dtype == dtype and x.ndim == axes and x.flags.c_contiguous for x in data):
+        return None
+    shapes = {x.shape for x in data}
+    largest = [tuple(map(max, zip(*shapes, strict=True)))]
+    targets = {padded_shape(shape, largest, args[0], args[1], args[2], args[3], layout) for shape in shapes}
+    target, values = min(targets), fill_values_of((fill,), dtype)
+    byte = byte_around(values, target, target)
+    if byte is None or len(targets) > 1 or any(shape[2:] != target[2:] for shape in shapes):
+        return None
+    result = out((len(data), *target), dtype)
+    inner = math.prod(target[2:]) * dtype.itemsize
+    whole, width = math.prod(target[:2]) * inner, target[1] * inner
+    parts = np.empty((len(data), 6), np.int64)
+    parts[:, 0] = [x.__array_interface__["data"][0] for x in data]
+    parts[:, 1:3] = [(x.shape[0], x.shape[1] * inner) for x in data]
+    parts[:, 3] = np.arange(len(data)) * whole
+    parts[:, 4], parts[:, 5] = parts[:, 3] + whole, width
+    kernels.moving.frame_parts(parts, np.uint8(byte), result.reshape(-1).view(np.uint8))
+    return result
 
 
 def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:

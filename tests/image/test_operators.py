@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.operators import geometry
 from pipeflow.tensors import TensorListCPU
 
 IMAGE = np.random.default_rng(2).integers(0, 256, (11, 14, 3), dtype=np.uint8)
@@ -268,6 +269,56 @@ def test_padding_to_the_largest_sample_of_the_batch():
     assert fn.pad(np.ones(5), shape=(3,)).shape == (5,)
     refused("align must be positive", ValueError, lambda: fn.pad(np.ones(5), align=0))
     refused("shape has 2 values for 1 axes", ValueError, lambda: fn.pad(np.ones(5), shape=(3, 3)))
+
+
+def ragged(*shapes, dtype=np.float32):
+    """Arrays of these shapes that begin at the first one of another array's numbers."""
+    return [np.arange(1, 1 + int(np.prod(shape))).reshape(shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("samples", "arguments", "dense"),
+    [
+        (ragged((3, 5), (2, 7), (4, 1), (0, 6), (4, 0)), {}, True),
+        (ragged((3, 5, 3), (7, 2, 3), dtype=np.uint8), {"fill_value": 200, "align": (4, 16), "axes": (0, 1)}, True),
+        (ragged((3, 5), (3, 2)), {"axes": (1,)}, True),
+        (ragged((3, 5), (3, 2)), {"axis_names": "W"}, True),
+        (ragged((2, 5), (2, 7)), {"fill_value": -0.0}, False),
+        (ragged((3, 5), (4, 2)), {"axes": (1,)}, False),  # the results have different shapes
+        (ragged((3, 5), (2, 7)), {"fill_value": 1.5}, False),  # the fill value is no repeated byte
+        (ragged((3, 5, 2), (3, 5, 3)), {}, False),
+        (ragged((3,), (5,)), {}, False),
+        ([ragged((3, 5))[0].T, ragged((3, 5))[0]], {}, False),
+    ],
+)
+def test_a_padded_batch_is_its_padded_samples(samples, arguments, dense):
+    """In a pipeline the samples become one array by one call, if their results have one shape; the bits are the same."""
+    layout = "HWC"[: samples[0].ndim]
+    largest = tuple(map(max, zip(*[x.shape for x in samples])))
+    axes = arguments.get("axes", (1,) if "axis_names" in arguments else range(len(largest)))
+    names = {key: value for key, value in arguments.items() if key not in ("axes", "axis_names")}
+    shape = [largest[axis] for axis in axes]
+    expected = [fn.pad(x, axes=tuple(axes), shape=shape, **names) for x in samples]
+
+    @pipeline_def(batch_size=len(samples), num_threads=1, device_id=None)
+    def pipeline():
+        return fn.pad(fn.external_source(source=lambda: samples, layout=layout), **arguments)
+
+    pipe = pipeline()
+    pipe.build()
+    (found,) = pipe.run()
+    for number, wanted in enumerate(expected):
+        value = np.asarray(found.at(number))
+        assert value.shape == wanted.shape
+        assert value.tobytes() == wanted.tobytes()
+    whole = geometry.padded_alike(
+        samples,
+        arguments.get("fill_value", 0.0),
+        (arguments.get("axes"), arguments.get("axis_names"), None, arguments.get("align")),
+        layout,
+        np.empty,
+    )
+    assert (whole is not None) is dense
 
 
 def test_erasing_rectangles():

@@ -56,7 +56,19 @@ def test_the_bytes_are_those_of_the_files(folder):
             assert data.tobytes() == (folder / f"{number}.bin").read_bytes()
         paths._reading._mean = 1.0
     assert len(rooms) > 2
-    assert paths.read_files(chosen[:0], room) == []
+    assert len(paths.read_files(chosen[:0], room)) == 0
+
+
+def test_the_addresses_are_those_of_the_bytes(folder):
+    """Also of files in several blocks of memory."""
+    paths = Paths(names(folder))
+    for mean in (1e5, 1.0):
+        paths.read_files(np.arange(6), lambda nbytes: np.empty(nbytes, np.uint8))
+        paths._reading._mean = mean
+        read = paths.read_files(np.arange(6), lambda nbytes: np.empty(nbytes, np.uint8))
+        found = [data.__array_interface__["data"][0] for data in read]
+        assert all(a == b or not size for a, b, size in zip(found, read.addresses, read.sizes, strict=True))
+        assert [data.size for data in read] == read.sizes.tolist()
 
 
 def test_what_is_no_common_file_is_left(folder):

@@ -7,19 +7,19 @@ process the sample: they return the same results, and report errors.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import NoTable, NotReady
+from pipeflow.declare import ByteArrays, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.program import Program, held_by
-from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.executor.runners.sample_step import Placement, Rows, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
 
@@ -28,6 +28,8 @@ FAILURES = 64  # the most samples for which a chain tries to make a program and 
 UNTIL_SHORTER = 4  # after so many of those, the chain ends before the step that describes none of them
 PAUSE = 16  # runs before kernels that were not ready are checked again
 Kind = tuple[Any, ...]  # types, numbers of axes and layouts of the inputs
+NONE = np.empty(0, np.int64)
+BYTES = np.dtype(np.uint8)
 
 
 class Chain:
@@ -43,6 +45,7 @@ class Chain:
         # The slots that are used after the chain. A debug run reads a slot that no step reads.
         ends = {slot for slot, kind in storages.items() if kind != "arena" and slot not in read}
         self.used = ends | plan.read_outside([step.step for step in self.steps])
+        self.later = end < len(steps)  # True if other steps of the stage follow
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
@@ -63,64 +66,104 @@ class Chain:
         return cls(plan, steps, begin, end) if end > begin else None
 
     def run(
-        self, batch: BatchRun, rows: dict[int, list[Any]], arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
-    ) -> set[int]:
-        """Runs the chain for samples, whose results in this stage so far are in ``rows``; returns those that are done."""
+        self, batch: BatchRun, rows: Rows, arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
+    ) -> np.ndarray:
+        """Runs the chain for the samples of the rows; returns those that are done."""
         if kernels.start.state.starting or kernels.kernel_calls.clock() is None:
-            return set()  # before the compiler is loaded, or on a system without that clock
+            return NONE  # before the compiler is loaded, or on a system without that clock
         if self._pause:
             self._pause -= 1
-            return set()
+            return NONE
         started = timing.wall(), timing.processor()
         spent = np.zeros(len(self.steps), np.int64)
-        kinds: dict[Kind, list[tuple[int, list[np.ndarray]]]] = {}
-        for sample, row in rows.items():
-            arrays = [row[slot] if slot in self.inside else held_by(batch, slot, sample) for slot in self.inputs]
-            if all(map(_plain, arrays)):
-                kinds.setdefault(tuple([(x.dtype, x.ndim) for x in arrays]), []).append((sample, arrays))
-        done: set[int] = set()
-        for kind, left in kinds.items():
-            kind += tuple([batch.layouts[slot] for slot in self.inputs])
+        done: list[np.ndarray] = []
+        for kind, samples, numbers in self._kinds(batch, rows):
             number = 0
-            while left and number < PROGRAMS:
+            while len(samples) and number < PROGRAMS:
                 try:
-                    program = self._program(kind, number, batch, *left[0])
+                    program = self._program(kind, number, batch, rows, int(samples[0]))
                 except NotReady:
                     self._pause = PAUSE
                     break
                 if program is None:
-                    left = left[1:]
+                    samples, numbers = samples[1:], numbers[1:]
                     continue
-                ready, left = program.run(batch, left, rows, arena, pool, spent)
-                done |= ready
+                status = program.run(batch, samples, numbers, rows, arena, pool, spent)
+                if status is None:
+                    done.append(samples)
+                    break
+                done.append(samples[status == 0])
+                left = status == kernels.kernel_calls.UNDESCRIBED
+                samples, numbers = samples[left], numbers[left]
                 number += 1
         if laps is not None:
-            _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows))
-        return done
+            _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows.left))
+        return done[0] if len(done) == 1 else np.concatenate([NONE, *done])
+
+    def _kinds(self, batch: BatchRun, rows: Rows) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
+        """The samples in groups of one kind, with the address and the extents of each input of each sample."""
+        layouts = [batch.layouts[slot] for slot in self.inputs]
+        columns = [self._column(batch, rows, slot) for slot in self.inputs]
+        known = [column for column in columns if column is not None]
+        if len(known) == len(columns):
+            numbers = known[0][1] if len(known) == 1 else np.concatenate([numbers for _, numbers in known], axis=1)
+            yield (*[(dtype, numbers.shape[1] - 1) for dtype, numbers in known], *layouts), rows.left, numbers
+            return
+        kinds: dict[Kind, tuple[list[int], list[list[int]]]] = {}
+        for sample in rows.left.tolist():
+            arrays = self._arrays(batch, rows, sample)
+            if all(map(_plain, arrays)):
+                samples, addresses = kinds.setdefault(tuple([(x.dtype, x.ndim) for x in arrays]), ([], []))
+                samples.append(sample)
+                addresses.append([part for x in arrays for part in (kernels.kernel_calls.address_of(x), *x.shape)])
+        for kind, (samples, addresses) in kinds.items():
+            yield (*kind, *layouts), np.array(samples), np.array(addresses, np.int64)
+
+    def _column(self, batch: BatchRun, rows: Rows, slot: int) -> tuple[np.dtype, np.ndarray] | None:
+        """The type of an input, and address and extents of each sample; None if its arrays are not parts of a few blocks."""
+        samples = rows.left
+        if slot in self.inside:
+            column = rows.columns.get(slot)
+            if type(column) is not ByteArrays:
+                return None
+            chosen = slice(None) if samples is rows.samples else np.searchsorted(rows.samples, samples)
+            numbers = np.empty((len(samples), 2), np.int64)
+            numbers[:, 0], numbers[:, 1] = column.addresses[chosen], column.sizes[chosen]
+            return BYTES, numbers
+        held = batch.values[slot]
+        if not _plain(held):
+            return None
+        numbers = np.empty((len(samples), held.ndim), np.int64)
+        numbers[:, 0] = samples * held.strides[0] + kernels.kernel_calls.address_of(held)
+        numbers[:, 1:] = held.shape[1:]
+        return held.dtype, numbers
+
+    def _arrays(self, batch: BatchRun, rows: Rows, sample: int) -> list[Any]:
+        """The inputs of a sample."""
+        return [rows[sample][slot] if slot in self.inside else held_by(batch, slot, sample) for slot in self.inputs]
 
     def fetch(
         self,
         step: SampleStep,
         batch: BatchRun,
-        rows: dict[int, list[Any]],
-        place: Placement,
+        rows: Rows,
+        place: Callable[[], Placement],
         arena: Arena,
         pool: HeapPool,
         lap: Clock | None,
-    ) -> set[int]:
-        """Reads the samples of a step before the chain in one call, as far as its reader can; returns those that it has read."""
+    ) -> Collection[int]:
+        """Reads the samples of a step before the chain in one call, as far as its reader can; returns those that are left."""
         if kernels.start.state.starting:
-            return set()
+            return rows.left.tolist()
         started = timing.wall(), timing.processor()
-        done = step.fetch_many(batch, rows, place, arena, pool)
+        left = step.fetch_many(batch, rows, place, arena, pool)
+        done = len(rows.left) - len(left)
         if lap is not None and done:
-            lap.add(timing.wall() - started[0], timing.processor() - started[1], len(done))
-        return done
+            lap.add(timing.wall() - started[0], timing.processor() - started[1], done)
+        return left
 
-    def _program(
-        self, kind: Kind, number: int, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]
-    ) -> Program | None:
-        """Returns one program after another for samples of a kind, and then a new one that is made for these arrays."""
+    def _program(self, kind: Kind, number: int, batch: BatchRun, rows: Rows, sample: int) -> Program | None:
+        """Returns one program after another for samples of a kind, and then a new one that is made for this sample."""
         with self._lock:
             programs = self._programs.setdefault(kind, [])
             if number < len(programs):
@@ -129,7 +172,7 @@ class Chain:
                 return None
             program = Program(self)
             try:
-                program.record(batch, sample, arrays)
+                program.record(batch, sample, self._arrays(batch, rows, sample))
             except NotReady:
                 raise
             except (NoTable, *PLAIN_ERRORS):  # the step itself reports the error

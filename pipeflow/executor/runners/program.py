@@ -3,7 +3,9 @@
 ``kernels/cpu/kernel_calls.py`` has the code that repeats it.
 """
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from math import prod
 from typing import Any, Protocol
 
@@ -12,7 +14,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Args, KernelArray, KernelCalls, NoTable, Number, OfThread, Real, Spec, require
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.runners.sample_step import SampleStep, is_large
+from pipeflow.executor.runners.sample_step import Rows, SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
@@ -21,6 +23,7 @@ LARGEST = 1 << 28  # bytes of memory for a sample; samples that need more are co
 BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
 SCRATCH = -1  # the slot of an arena for data between the calls
 BYTE = np.dtype(np.uint8)
+NO_MEMORY = np.empty(0, np.uint8)
 
 
 class Members(Protocol):
@@ -29,6 +32,7 @@ class Members(Protocol):
     steps: Sequence[SampleStep]
     inputs: tuple[int, ...]  # the slots that they read and do not fill
     used: set[int]  # the slots that they fill and others read
+    later: bool  # True if other steps of the stage follow
 
 
 def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
@@ -57,6 +61,7 @@ class Program:
         self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
         self.layouts: dict[int, str] = {}
         self._made: dict[int, KernelCalls] = {}  # the calls of each step
+        self._threads = threading.local()
 
     def record(self, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
         """Records the work on a first sample."""
@@ -161,7 +166,7 @@ class Program:
         assert column is not None
         value = column[sample]
         real = type(value) is float
-        require(real or _are_integers([value]))
+        require(batch.numbers(slot, kind, real) is not None)
         number = self._register(_bits(value) if real else int(value))
         self._columns.append((number.register, slot, kind, real))
         return Real(number.register, value) if real else number
@@ -256,59 +261,57 @@ class Program:
     def run(
         self,
         batch: BatchRun,
-        left: Sequence[tuple[int, list[np.ndarray]]],
-        rows: dict[int, list[Any]],
+        samples: np.ndarray,
+        numbers: np.ndarray,
+        rows: Rows,
         arena: Arena,
         pool: HeapPool,
         spent: np.ndarray,
-    ) -> tuple[set[int], list[tuple[int, list[np.ndarray]]]]:
-        """Runs it for samples; returns those that are done, and those that another program may describe."""
+    ) -> np.ndarray | None:
+        """Runs it for samples, of whose inputs ``numbers`` has the addresses and extents; returns None if all are done, else the
+        status of each: 0 if it is done, UNDESCRIBED if another program may describe it.
+        """
         tools = kernels.kernel_calls
-        count = len(left)
+        count = len(samples)
         registers = np.empty((count, len(self._first)), np.int64)
         registers[:] = self._first
-        for number, (register, axes) in enumerate(self.read):
-            registers[:, register : register + 1 + axes] = [
-                (tools.address_of(arrays[number]), *arrays[number].shape) for _, arrays in left
-            ]
-        memory = pool.for_device if any(place.sent for place in self.places) else pool
-        dense = [place for place in self.places if place.storage == "dense"]
-        for place in dense:
-            registers[:, place.address] = [tools.address_of(held_by(batch, place.slot, sample)) for sample, _ in left]
-        for key, slot in self._keys:
-            held = batch.keys[slot]
-            registers[:, key] = np.array([held[sample] for sample, _ in left], np.uint64).view(np.int64)
-        for number, slot, argument, real in self._columns:
-            column = batch.column(slot, argument)
-            values = [] if column is None else [column[sample] for sample, _ in left]
-            if column is None or not (_are_floats(values) if real else _are_integers(values)):
-                return set(), []
-            registers[:, number] = np.array(values, np.float64).view(np.int64) if real else values
-        record = self._record.copy()  # the copy of this thread
-        own = record.view(np.int64)
-        for offset, find in self._own:
-            own[offset // 8] = tools.address_of(find())
-        base = tools.address_of(record)
-        moves = self._moves + (0, base, 0)
+        registers[:, : numbers.shape[1]] = numbers
+        memory, results = pool, False
+        for place in self.places:
+            if place.storage == "dense":
+                registers[:, place.address] = self._addresses(batch.values[place.slot], samples)
+            else:
+                memory, results = pool.for_device if place.sent else memory, True
+        for register, slot in self._keys:
+            registers[:, register] = batch.column_of_keys(slot)[samples]
+        for register, slot, argument, real in self._columns:
+            column = batch.numbers(slot, argument, real)
+            if column is None:
+                return np.full(count, tools.REFUSED, np.int32)
+            registers[:, register] = column[samples]
+        record = self._record_of_thread()
         status = np.empty(count, np.int32)
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
         begin, least = 0, 0
+        block, block_address = NO_MEMORY, 0
         while begin < count:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
-            results = scratch[:0]
-            if len(dense) < len(self.places):
-                results = memory.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
-            blocks.append((begin, results))
-            begin, more, least = tools.run(
+            if record.scratch is not scratch:
+                record.scratch, record.scratch_address = scratch, tools.aligned(scratch)
+            if results:
+                block = memory.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
+                block_address = tools.address_of(block)
+                blocks.append((begin, block))
+            begin, more, least = tools.runner()(
                 self._program,
                 self._table,
-                moves,
-                base + self._starts,
+                record.moves,
+                record.starts,
                 registers,
                 begin,
                 status,
-                (tools.aligned(scratch), len(scratch) - tools.ALIGNMENT),
-                (tools.address_of(results), len(results)),
+                (record.scratch_address, len(scratch) - tools.ALIGNMENT),
+                (block_address, len(block)),
                 *tools.clock(),
                 spent,
             )
@@ -317,61 +320,98 @@ class Program:
                 begin, least = begin + 1, 0
             else:
                 self._scratch = max(self._scratch, more)
-        codes = status.tolist()
-        done = self._keep_results(batch, left, rows, codes, registers.tolist(), blocks)
-        for what in self._counted:
-            counts.count(what, len(done))
-        return done, [item for item, code in zip(left, codes) if code == tools.UNDESCRIBED]
+        failed = status.any()
+        good = np.flatnonzero(status == 0) if failed else np.arange(count)
+        if len(good):
+            self._keep_results(batch, samples, good, rows, registers, blocks)
+            for what in self._counted:
+                counts.count(what, len(good))
+        return status if failed else None
+
+    def _addresses(self, values: Any, samples: np.ndarray) -> Any:
+        """The addresses of the results of samples in memory of the batch."""
+        if type(values) is list:
+            return [kernels.kernel_calls.address_of(values[sample]) for sample in samples]
+        return samples * values.strides[0] + kernels.kernel_calls.address_of(values)
+
+    def _record_of_thread(self) -> "_Record":
+        """The records of the calls for the calling thread, which writes the numbers of a sample in them."""
+        known = getattr(self._threads, "record", None)
+        if known is None:
+            known = self._threads.record = _Record(self._record, self._own, self._moves, self._starts)
+        return known
 
     def _keep_results(
         self,
         batch: BatchRun,
-        left: Sequence[tuple[int, list[np.ndarray]]],
-        rows: dict[int, list[Any]],
-        status: list[int],
-        registers: list[list[int]],
-        blocks: list[tuple[int, np.ndarray]],
-    ) -> set[int]:
-        """Stores the results in their slots."""
-        done = {sample for (sample, _), failed in zip(left, status) if not failed}
-        if done:
-            for slot, layout in self.layouts.items():
-                if batch.layouts[slot] is None:
-                    batch.layouts[slot] = layout
-        block = nbytes = 0
-        for number, (sample, _) in enumerate(left):
-            while block + 1 < len(blocks) and blocks[block + 1][0] <= number:
-                block += 1
-            if status[number]:
-                continue
-            for slot, storage, value in self.given:
-                if storage == "dense":
-                    held_by(batch, slot, sample)[...] = value
-                _keep(batch, rows[sample], slot, storage, sample, value)
-            for place in self.places:
-                if place.storage == "dense":
-                    result = held_by(batch, place.slot, sample)
-                else:
-                    result = place.of(blocks[block][1], registers[number])
-                    nbytes += result.nbytes + kernels.kernel_calls.ALIGNMENT
-                _keep(batch, rows[sample], place.slot, place.storage, sample, result)
-        if done:
-            self._results = 0.8 * self._results + 0.2 * nbytes / len(done)
-        return done
+        samples: np.ndarray,
+        good: np.ndarray,
+        rows: Rows,
+        registers: np.ndarray,
+        blocks: Sequence[tuple[int, np.ndarray]],
+    ) -> None:
+        """Stores the results of the samples with these places in their slots."""
+        for slot, layout in self.layouts.items():
+            if batch.layouts[slot] is None:
+                batch.layouts[slot] = layout
+        later = self.chain.later
+        if not (later or blocks or self.given):
+            return
+        chosen = samples[good].tolist()
+        for slot, storage, value in self.given:
+            for sample in chosen if storage == "dense" else ():
+                held_by(batch, slot, sample)[...] = value
+            _keep(batch, rows, slot, storage, chosen, repeat(value), later)
+        nbytes = 0
+        for place in self.places:
+            if place.storage != "dense":
+                made = place.of_samples(good, registers, blocks)
+                nbytes += sum(result.nbytes for result in made) + kernels.kernel_calls.ALIGNMENT * len(good)
+                _keep(batch, rows, place.slot, place.storage, chosen, made, later)
+            elif later:
+                for sample in chosen:
+                    rows[sample][place.slot] = held_by(batch, place.slot, sample)
+        if blocks:
+            self._results = 0.8 * self._results + 0.2 * nbytes / len(good)
 
 
-def _keep(batch: BatchRun, row: list[Any], slot: int, storage: str, sample: int, value: np.ndarray) -> None:
-    row[slot] = value
-    if storage == "table":
-        batch.values[slot][sample] = value
+class _Record:
+    """The records of the calls of a program for one thread."""
+
+    def __init__(
+        self,
+        record: np.ndarray,
+        own: Sequence[tuple[int, Callable[[], np.ndarray]]],
+        moves: np.ndarray,
+        starts: np.ndarray,
+    ) -> None:
+        address_of = kernels.kernel_calls.address_of
+        self.record = record.copy()
+        self._own = [find() for _, find in own]  # kept as long as their addresses
+        integers = self.record.view(np.int64)
+        for (offset, _), array in zip(own, self._own):
+            integers[offset // 8] = address_of(array)
+        base = address_of(self.record)
+        self.moves, self.starts = moves + (0, base, 0), base + starts
+        self.scratch = NO_MEMORY
+        self.scratch_address = 0
 
 
-def _are_integers(values: Sequence[Any]) -> bool:
-    return all(type(value) in (bool, int) for value in values)
-
-
-def _are_floats(values: Sequence[Any]) -> bool:
-    return all(type(value) is float for value in values)
+def _keep(
+    batch: BatchRun,
+    rows: Rows,
+    slot: int,
+    storage: str,
+    samples: Sequence[int],
+    results: Iterable[np.ndarray],
+    later: bool,
+) -> None:
+    values = batch.values[slot]
+    for sample, result in zip(samples, results):
+        if storage == "table":
+            values[sample] = result
+        if later:
+            rows[sample][slot] = result
 
 
 def _bits(value: float) -> int:
@@ -406,11 +446,18 @@ class _Place:
         self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
         self.sent = sent  # it is only copied to the device
 
-    def of(self, block: np.ndarray, registers: list[int]) -> np.ndarray:
-        """The result of a sample, in the memory of several."""
-        shape = tuple([registers[register] for register in self.extents])
-        begin = registers[self.address] - kernels.kernel_calls.address_of(block)
-        return block[begin : begin + prod(shape) * self.dtype.itemsize].view(self.dtype).reshape(shape)
+    def of_samples(
+        self, chosen: np.ndarray, registers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
+    ) -> list[np.ndarray]:
+        """The results of samples, in the memory of several."""
+        itemsize, found = self.dtype.itemsize, []
+        for (first, block), (end, _) in zip(blocks, [*blocks[1:], (len(registers), NO_MEMORY)]):
+            those = registers[chosen[(chosen >= first) & (chosen < end)]]
+            whole = block[: len(block) // itemsize * itemsize].view(self.dtype)
+            begins = (those[:, self.address] - kernels.kernel_calls.address_of(block)) // itemsize
+            for begin, shape in zip(begins.tolist(), those[:, self.extents].tolist()):
+                found.append(whole[begin : begin + prod(shape)].reshape(shape))
+        return found
 
 
 def _example(argument: Any) -> Any:

@@ -7,12 +7,14 @@ thread for each of them, and else each task starts the threads that it needs.
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from pipeflow import timing
-from pipeflow.backends.cpu import Arena
+from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.errors import add_notes
 from pipeflow.executor import chunks, runners
 from pipeflow.executor.batch import BatchRun
@@ -20,7 +22,7 @@ from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.merge import MergeStep
-from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.executor.runners.sample_step import Placement, Rows, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan, Step, takes_out
@@ -30,6 +32,25 @@ if TYPE_CHECKING:
     from pipeflow.executor.runners.kept import KeptStep, Needed
 
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
+
+
+class _Members:
+    """The steps of a stage for some samples of a batch: each with the samples that it runs for, and its placement. They are made
+    when they are first read, because a chain may need none of them.
+    """
+
+    def __init__(self, batch: BatchRun, steps: Sequence[SampleStep], arena: Arena, pool: HeapPool) -> None:
+        self._of = batch, steps, arena, pool
+
+    @cached_property
+    def all(self) -> list[tuple[SampleStep, list[bool] | None, Placement]]:
+        """All steps."""
+        batch, steps, arena, pool = self._of
+        return [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in steps]
+
+    def place(self, number: int) -> Placement:
+        """The placement of a step."""
+        return self.all[number][2]
 
 
 class SampleStage(StageRunner):
@@ -149,9 +170,9 @@ class SampleStage(StageRunner):
         probed = [(step.clock, step.probe) for step in steps if step.probe is not None]
         for clock, probe in probed:
             probe.begin(clock)
-        members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in steps]
+        members = _Members(batch, steps, arena, self.pool)
         if self.limited:
-            self._places[threading.get_ident()] = [place for _, _, place in members]
+            self._places[threading.get_ident()] = [place for _, _, place in members.all]
         if self.chain is not None and self.chain.shorter is not None:
             self.chain = self.chain.shorter
         samples = range(begin, end)
@@ -159,17 +180,17 @@ class SampleStage(StageRunner):
             self._run_chained(self.chain, batch, samples, arena, members, laps)
             samples = range(0)
         elif self._lone is not None and laps is None and not (self.limited or batch.absent or batch.failures):
-            ((_, _, place),) = members
+            ((_, _, place),) = members.all
             self._lone.run_many(batch, samples, place, partial(self._stop, batch, row, place))
             samples = range(0)
         for sample in samples:
             if sample in batch.absent or (alone and sample in batch.failures):
                 continue  # each strand runs even if another one fails, so that the result is always the same
-            chosen: Sequence[Any] = members
+            chosen: Sequence[Any] = members.all
             clocks = laps
             if needed is not None:
-                numbers = needed.numbers(batch, sample, row, members)
-                chosen = [members[number] for number in numbers]
+                numbers = needed.numbers(batch, sample, row, chosen)
+                chosen = [chosen[number] for number in numbers]
                 clocks = laps and [laps[number] for number in numbers]
             self._run_steps(batch, sample, row, chosen, clocks)
         if laps is not None or probed:
@@ -189,30 +210,35 @@ class SampleStage(StageRunner):
         self,
         chain: "Chain",
         batch: BatchRun,
-        samples: Sequence[int],
+        samples: range,
         arena: Arena,
-        members: Sequence[Any],
+        members: "_Members",
         laps: Sequence[Clock] | None,
     ) -> None:
         """The samples of a chunk: the steps before the chain for all, then the chain, then the rest sample by sample."""
 
         def part(sample: int, begin: int, end: int) -> None:
-            self._run_steps(batch, sample, rows[sample], members[begin:end], laps and laps[begin:end])
+            self._run_steps(batch, sample, rows[sample], members.all[begin:end], laps and laps[begin:end])
 
-        rows: dict[int, list[Any]] = {
-            sample: [None] * self.slots
-            for sample in samples
-            if sample not in batch.absent and sample not in batch.failures
-        }
-        for number, (step, _, place) in enumerate(members[: chain.begin]):
-            fetched = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)
-            for sample in rows:
-                if sample not in fetched:
-                    part(sample, number, number + 1)
-            rows = {sample: row for sample, row in rows.items() if sample not in batch.failures}
+        rows = Rows(self.slots, np.arange(samples.start, samples.stop))
+        if batch.absent or batch.failures:
+            lost = batch.absent | batch.failures.keys()
+            rows = Rows(self.slots, np.array([sample for sample in samples if sample not in lost], np.int64))
+        for number, step in enumerate(self.steps[: chain.begin]):
+            place = partial(members.place, number)
+            missing = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)
+            for sample in missing:
+                part(sample, number, number + 1)
+            if missing:
+                rows.left = np.array(
+                    [sample for sample in rows.left.tolist() if sample not in batch.failures], np.int64
+                )
         done = chain.run(batch, rows, arena, self.pool, laps and laps[chain.begin : chain.end])
-        for sample in rows:
-            part(sample, chain.end if sample in done else chain.begin, len(members))
+        if len(done) == len(rows.left) and not chain.later:
+            return
+        ready = set(done.tolist())
+        for sample in rows.left.tolist():
+            part(sample, chain.end if sample in ready else chain.begin, len(self.steps))
 
     def _run_steps(
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], laps: Sequence[Clock] | None

@@ -1,6 +1,6 @@
 """One step of a stage that runs sample by sample."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,12 +138,12 @@ class SampleStep(BoundStep):
         self.keep(batch, sample, row, place, outputs)
 
     def fetch_many(
-        self, batch: BatchRun, rows: Mapping[int, list[Any]], place: "Placement", arena: Arena, pool: HeapPool
-    ) -> set[int]:
-        """Reads several samples in one call of the reader; returns those that it has read."""
+        self, batch: BatchRun, rows: "Rows", place: Callable[[], "Placement"], arena: Arena, pool: HeapPool
+    ) -> Collection[int]:
+        """Reads the samples of the rows in one call of the reader; returns those that are left."""
         assert self.fetched_from is not None
         ((slot, _),) = self.inputs
-        held = batch.values[slot]
+        held, samples = batch.values[slot], rows.left
         memory = pool.for_device if self.sent[0] else pool
 
         # The memory of the thread has room for one sample, but these samples must be kept until the chunk is done.
@@ -152,14 +152,40 @@ class SampleStep(BoundStep):
         def room(nbytes: int) -> np.ndarray:
             return blocks.pop().block(self.step.outputs[0], nbytes) if blocks else memory.take(nbytes)
 
-        fetched = self.fetched_from.fetch_many([int(held[sample]) for sample in rows], room)
-        done = set()
-        for (sample, row), outputs in zip(rows.items(), fetched):
-            if outputs is not None:
-                place.sample, place.given = sample, None
-                self.keep(batch, sample, row, place, outputs)
-                done.add(sample)
-        return done
+        indices = held[samples] if isinstance(held, np.ndarray) else np.array([int(held[sample]) for sample in samples])
+        fetched = self.fetched_from.fetch_many(indices.reshape(len(samples)).astype(np.int64), room)
+        if fetched is None:
+            return samples.tolist()
+        if fetched.missing or not self._keep_columns(batch, rows, fetched.columns):
+            for number, sample in enumerate(samples.tolist()):
+                if number not in fetched.missing:
+                    kept = place()
+                    kept.sample, kept.given = sample, None
+                    self.keep(batch, sample, rows[sample], kept, fetched.row(number))
+        return [int(samples[number]) for number in fetched.missing]
+
+    def _keep_columns(self, batch: BatchRun, rows: "Rows", columns: Sequence[Any]) -> bool:
+        """Stores the results of several samples in their slots; False if each has to be stored by itself."""
+        if rows.left is not rows.samples or self.step.copied:
+            return False
+        for slot, storage, column in zip(self.step.outputs, self.storages, columns):
+            values = batch.values[slot]
+            if storage == "dense" and not (
+                type(values) is type(column) is np.ndarray
+                and values.shape[1:] == column.shape[1:]
+                and values.dtype == column.dtype
+            ):
+                return False
+        samples = rows.samples.tolist()
+        for slot, storage, column in zip(self.step.outputs, self.storages, columns):
+            values = batch.values[slot]
+            if storage == "dense":
+                values[rows.samples] = column
+            elif storage == "table":
+                for sample, value in zip(samples, column):
+                    values[sample] = value
+            rows.columns[slot] = column
+        return True
 
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:
         """Stores the results of one sample in their slots."""
@@ -195,6 +221,24 @@ class SampleStep(BoundStep):
         """Checks the results at the end of the stage."""
         if self.step.user_code:
             check_outputs(batch, self.step)
+
+
+class Rows(dict[int, list[Any]]):
+    """The results of samples in this stage so far: a row for each sample, with the values of all slots. A row is made when it is
+    first read.
+    """
+
+    def __init__(self, slots: int, samples: np.ndarray) -> None:
+        self.slots = slots
+        self.samples = self.left = samples  # ascending; and those that have not failed
+        self.columns: dict[int, Any] = {}  # slot -> the values of all samples
+
+    def __missing__(self, sample: int) -> list[Any]:
+        row = self[sample] = [None] * self.slots
+        place = int(np.searchsorted(self.samples, sample))
+        for slot, column in self.columns.items():
+            row[slot] = column[place]
+        return row
 
 
 class Placement:

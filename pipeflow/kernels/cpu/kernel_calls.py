@@ -9,6 +9,7 @@ front end, and is not optimised. ``run`` is compiled once for all programs.
 import ctypes
 import itertools
 import time
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -302,6 +303,14 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
         (call, types_of(1, 1, 1)),
         *whole_files.own_kernels(),
     ]
+
+
+@cache
+def runner() -> Callable[..., tuple[int, int, int]]:
+    """The machine code of `run`."""
+    compiled, signature = own_kernels()[0]
+    compiled.compile(signature)
+    return compiled.overloads[signature].entry_point
 
 
 @cache

@@ -10,7 +10,7 @@ from numba.extending import overload
 
 from pipeflow.kernels.cpu.byte_tables import Filling, translated
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, kernel, machine_code, plain
-from pipeflow.kernels.cpu.simd.moves import GROUP, copy_group, copy_row, fill_bytes, transpose_block
+from pipeflow.kernels.cpu.simd.moves import GROUP, copy_group, copy_memory, copy_row, fill_bytes, transpose_block
 
 
 def row_of_places(image: np.ndarray, columns: int) -> np.ndarray:
@@ -285,6 +285,23 @@ def frame_rows(source, first, stride, size, rows, fill, out, before, width):
         copy_row(source, first + i * stride, size, out, at)
         fill_bytes(out, at + size, (width if i < rows - 1 else out.size - at) - size, fill)
         at += width
+
+
+@kernel
+def frame_parts(parts, fill, out):
+    """Copies several arrays of bytes into places of the output, and fills the bytes between their rows.
+
+    A row of `parts` has the address of an array, the number of its rows and of the bytes of a row, the first byte and the byte
+    after the last one of its place in the output, and the distance of rows there.
+    """
+    for i in range(len(parts)):
+        address, rows, size, at, end, width = parts[i]
+        if rows == 0:
+            fill_bytes(out, at, end - at, fill)
+        for k in range(rows):
+            copy_memory(address + k * size, size, out, at)
+            fill_bytes(out, at + size, (width if k < rows - 1 else end - at) - size, fill)
+            at += width
 
 
 def framed(

@@ -6,7 +6,7 @@ error.
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -113,6 +113,14 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
 
 
 @cache
+def reader() -> Callable[..., tuple[int, int]]:
+    """The machine code of `read_files`."""
+    ((compiled, signature),) = own_kernels()
+    compiled.compile(signature)
+    return compiled.overloads[signature].entry_point
+
+
+@cache
 def _compiled() -> bool:
     return all(kept(*one) for one in own_kernels())
 
@@ -132,18 +140,21 @@ class Reading:
 
     def read(
         self, begins: NDArray[np.int64], ends: NDArray[np.int64], room: Callable[[int], NDArray[np.uint8]]
-    ) -> Sequence[NDArray[np.uint8] | None]:
-        """The bytes of files whose paths begin and end at these places; None for files that the caller must read. `room` returns
-        memory.
+    ) -> tuple[list[NDArray[np.uint8]], list[int], NDArray[np.int64], NDArray[np.int64]]:
+        """Reads the files whose paths begin and end at these places: blocks of memory, the first file in each block, and the
+        place and size of each file. A negative size is that of a file that the caller must read. `room` returns memory.
         """
         count = len(begins)
-        places, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
+        places, sizes = np.zeros(count, np.int64), np.empty(count, np.int64)
         status = np.zeros(_STATUS, np.uint8)
-        found: list[NDArray[np.uint8] | None] = []
+        blocks: list[NDArray[np.uint8]] = []
+        firsts: list[int] = []
         begin, least = 0, 0
         while begin < count:
             memory = room(max(least, min(int(1.25 * self._mean * (count - begin)), LARGEST)))
-            end, least = read_files(
+            blocks.append(memory)
+            firsts.append(begin)
+            begin, least = reader()(
                 _functions(),
                 self._flags,
                 self._paths,
@@ -158,13 +169,10 @@ class Reading:
                 places,
                 sizes,
             )
-            for place, size in zip(places[begin:end].tolist(), sizes[begin:end].tolist()):
-                found.append(None if size < 0 else memory[place : place + size])
-            begin = end
         read = sizes[sizes >= 0]
         if len(read):
-            self._mean = 0.8 * self._mean + 0.2 * (float(read.mean()) + ALIGNMENT)
-        return found
+            self._mean = 0.8 * self._mean + 0.2 * (float(read.sum()) / len(read) + ALIGNMENT)
+        return blocks, firsts, places, sizes
 
 
 def _address(array: NDArray) -> int:

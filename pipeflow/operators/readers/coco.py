@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Room, default, required
+from pipeflow.declare import Fetched, Room, default, required
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.coco_masks import decoded_counts, filled, runs
@@ -142,22 +142,27 @@ class CocoReader:
         except Exception as error:
             error.add_note(f"listed in {self._file}")
             raise
-        return self._sample(index, data)
+        return (data, *self._targets(index))
 
-    def fetch_many(self, indices: list[int], room: Room) -> list[tuple[np.ndarray, ...] | None]:
-        """The outputs of ``fetch`` for several samples; None for files that could not be read: ``fetch`` then
-        reports the error.
-        """
-        files = self._paths.read_files(np.array(indices, np.int64), room)
-        return [None if data is None else self._tried(index, data) for index, data in zip(indices, files)]
+    def fetch_many(self, indices: np.ndarray, room: Room) -> Fetched | None:
+        """The outputs of ``fetch`` for several samples. Files that cannot be read are missing: ``fetch`` reports the error."""
+        files = self._paths.read_files(indices, room)
+        if files is None:
+            return None
+        rows = [
+            self._tried(index) if size >= 0 else None for index, size in zip(indices.tolist(), files.sizes.tolist())
+        ]
+        known = next((row for row in rows if row is not None), ())
+        columns = [[None if row is None else row[place] for row in rows] for place in range(len(known))]
+        return Fetched((files, *columns), [place for place, row in enumerate(rows) if row is None])
 
-    def _tried(self, index: int, data: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    def _tried(self, index: int) -> tuple[np.ndarray, ...] | None:
         try:
-            return self._sample(index, data)
+            return self._targets(index)
         except Exception:
             return None  # `fetch` then fails in the same way, but for one sample only
 
-    def _sample(self, index: int, data: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _targets(self, index: int) -> tuple[np.ndarray, ...]:
         begin, end = int(self._ends[index]), int(self._ends[index + 1])
         number, height, width = self._image[index].tolist()
         boxes = self._boxes[begin:end].copy()
@@ -166,7 +171,7 @@ class CocoReader:
         if self._ratio:
             boxes /= np.array([width, height, width, height], np.float32)
         labels = self._labels[begin:end].copy()
-        outputs = [data, boxes, labels]
+        outputs = [boxes, labels]
         if self._polygons:
             outputs += self._vertices(begin, end, np.array([width, height], np.float32))
         if self._pixels:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Room, default
+from pipeflow.declare import Fetched, Room, default
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import (
     IMAGES,
@@ -89,14 +89,12 @@ class FileReader:
         with self._listing.naming(index):
             return read_file(self._paths[index]), self._labels[index : index + 1].copy()
 
-    def fetch_many(self, indices: list[int], room: Room) -> list[tuple[np.ndarray, ...] | None]:
-        """The outputs of ``fetch`` for several samples; None for files that could not be read: ``fetch`` then
-        reports the error.
-        """
-        chosen = np.array(indices, np.int64)
-        labels = self._labels[chosen]
-        files = self._paths.read_files(chosen, room)
-        return [None if file is None else (file, labels[k : k + 1]) for k, file in enumerate(files)]
+    def fetch_many(self, indices: np.ndarray, room: Room) -> Fetched | None:
+        """The outputs of ``fetch`` for several samples. Files that cannot be read are missing: ``fetch`` reports the error."""
+        files = self._paths.read_files(indices, room)
+        if files is None:
+            return None
+        return Fetched((files, self._labels[indices][:, None]), np.flatnonzero(files.sizes < 0).tolist())
 
     def source_info(self, index: int) -> str:
         """The file's path."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Room
+from pipeflow.declare import ByteArrays, Room
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers import remote
@@ -41,16 +41,17 @@ class Paths(Sequence[str]):
         begin, end = int(self._begins[index]), int(self._begins[index + 1]) - 1
         return os.fsdecode(self._bytes[begin:end].tobytes())
 
-    def read_files(self, indices: np.ndarray, room: Room) -> "Sequence[np.ndarray | None]":
-        """The bytes of some of these files, read in one call; None for those that ``read_file`` has to read.
+    def read_files(self, indices: np.ndarray, room: Room) -> ByteArrays | None:
+        """The bytes of some of these files, read in one call. Files with a negative size have to be read by ``read_file``; None
+        if all have.
 
         ``room`` returns memory. It works only for files of this machine, and only after the compiler has been loaded.
         """
         if not kernels.whole_files.ready():
-            return [None] * len(indices)
+            return None
         if self._reading is None:
             self._reading = kernels.whole_files.Reading(self._bytes, _FLAGS)
-        return self._reading.read(self._begins[indices], self._begins[indices + 1] - 1, room)
+        return ByteArrays(*self._reading.read(self._begins[indices], self._begins[indices + 1] - 1, room))
 
 
 # With O_NONBLOCK, open does not wait for the other end of a pipe. O_BINARY exists only on Windows.

@@ -21,7 +21,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Request, Room, Source, Spec, parameters, source
+from pipeflow.declare import Ending, Feed, Fetched, Request, Room, Source, Spec, parameters, source
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
@@ -151,8 +151,8 @@ class Reader(Source):
                     error.add_note(f"while reading {source}")
             raise
 
-    def fetch_many(self, indices: list[int], room: Room) -> Sequence[tuple[np.ndarray, ...] | None]:
-        """Several samples at once, if the reader can read them so; None for samples that ``fetch`` must read."""
+    def fetch_many(self, indices: np.ndarray, room: Room) -> Fetched | None:
+        """Several samples at once, if the reader can read them so."""
         read = getattr(self.samples, "fetch_many", None)
         if read is None or self._ahead is not None or getattr(self.samples, "far", False):
             return super().fetch_many(indices, room)

@@ -106,6 +106,13 @@ def copy_row(builder, source, source_at, count, out, out_at):
     cgutils.raw_memcpy(builder, out, source, count, 1)
 
 
+@vector_function(INDEX, INDEX, DATA, INDEX)
+def copy_memory(builder, address, count, out, out_at):
+    """out[out_at:][:count] = the elements in memory from an address on."""
+    out = builder.gep(out.pointer, [out_at])
+    cgutils.raw_memcpy(builder, out, builder.inttoptr(address, out.type), count, 1)
+
+
 @vector_function(DATA, INDEX, INDEX, types.uint8)
 def fill_bytes(builder, out, begin, count, value):
     """out[begin:][:count] = value."""
