@@ -19,7 +19,7 @@ from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.program import Program, held_by
-from pipeflow.executor.runners.sample_step import Placement, Rows, SampleStep
+from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
 
@@ -66,7 +66,7 @@ class Chain:
         return cls(plan, steps, begin, end) if end > begin else None
 
     def run(
-        self, batch: BatchRun, rows: Rows, arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
+        self, batch: BatchRun, rows: ChunkRows, arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
     ) -> np.ndarray:
         """Runs the chain for the samples of the rows; returns those that are done."""
         if kernels.start.state.starting or kernels.kernel_calls.clock() is None:
@@ -100,7 +100,7 @@ class Chain:
             _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows.left))
         return done[0] if len(done) == 1 else np.concatenate([NONE, *done])
 
-    def _kinds(self, batch: BatchRun, rows: Rows) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
+    def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
         layouts = [batch.layouts[slot] for slot in self.inputs]
         columns = [self._column(batch, rows, slot) for slot in self.inputs]
@@ -119,7 +119,7 @@ class Chain:
         for kind, (samples, addresses) in kinds.items():
             yield (*kind, *layouts), np.array(samples), np.array(addresses, np.int64)
 
-    def _column(self, batch: BatchRun, rows: Rows, slot: int) -> tuple[np.dtype, np.ndarray] | None:
+    def _column(self, batch: BatchRun, rows: ChunkRows, slot: int) -> tuple[np.dtype, np.ndarray] | None:
         """The type of an input, and address and extents of each sample; None if its arrays are not parts of a few blocks."""
         samples = rows.left
         if slot in self.inside:
@@ -138,7 +138,7 @@ class Chain:
         numbers[:, 1:] = held.shape[1:]
         return held.dtype, numbers
 
-    def _arrays(self, batch: BatchRun, rows: Rows, sample: int) -> list[Any]:
+    def _arrays(self, batch: BatchRun, rows: ChunkRows, sample: int) -> list[Any]:
         """The inputs of a sample."""
         return [rows[sample][slot] if slot in self.inside else held_by(batch, slot, sample) for slot in self.inputs]
 
@@ -146,7 +146,7 @@ class Chain:
         self,
         step: SampleStep,
         batch: BatchRun,
-        rows: Rows,
+        rows: ChunkRows,
         place: Callable[[], Placement],
         arena: Arena,
         pool: HeapPool,
@@ -162,7 +162,7 @@ class Chain:
             lap.add(timing.wall() - started[0], timing.processor() - started[1], done)
         return left
 
-    def _program(self, kind: Kind, number: int, batch: BatchRun, rows: Rows, sample: int) -> Program | None:
+    def _program(self, kind: Kind, number: int, batch: BatchRun, rows: ChunkRows, sample: int) -> Program | None:
         """Returns one program after another for samples of a kind, and then a new one that is made for this sample."""
         with self._lock:
             programs = self._programs.setdefault(kind, [])

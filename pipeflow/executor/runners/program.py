@@ -14,7 +14,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Args, KernelArray, KernelCalls, NoTable, Number, OfThread, Real, Spec, require
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.runners.sample_step import Rows, SampleStep, is_large
+from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
@@ -263,7 +263,7 @@ class Program:
         batch: BatchRun,
         samples: np.ndarray,
         numbers: np.ndarray,
-        rows: Rows,
+        rows: ChunkRows,
         arena: Arena,
         pool: HeapPool,
         spent: np.ndarray,
@@ -346,7 +346,7 @@ class Program:
         batch: BatchRun,
         samples: np.ndarray,
         good: np.ndarray,
-        rows: Rows,
+        rows: ChunkRows,
         registers: np.ndarray,
         blocks: Sequence[tuple[int, np.ndarray]],
     ) -> None:
@@ -399,7 +399,7 @@ class _Record:
 
 def _keep(
     batch: BatchRun,
-    rows: Rows,
+    rows: ChunkRows,
     slot: int,
     storage: str,
     samples: Sequence[int],

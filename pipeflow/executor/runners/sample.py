@@ -22,7 +22,7 @@ from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.merge import MergeStep
-from pipeflow.executor.runners.sample_step import Placement, Rows, SampleStep
+from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan, Step, takes_out
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 
 
-class _Members:
+class _Placements:
     """The steps of a stage for some samples of a batch: each with the samples that it runs for, and its placement. They are made
     when they are first read, because a chain may need none of them.
     """
@@ -170,7 +170,7 @@ class SampleStage(StageRunner):
         probed = [(step.clock, step.probe) for step in steps if step.probe is not None]
         for clock, probe in probed:
             probe.begin(clock)
-        members = _Members(batch, steps, arena, self.pool)
+        members = _Placements(batch, steps, arena, self.pool)
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members.all]
         if self.chain is not None and self.chain.shorter is not None:
@@ -212,7 +212,7 @@ class SampleStage(StageRunner):
         batch: BatchRun,
         samples: range,
         arena: Arena,
-        members: "_Members",
+        members: "_Placements",
         laps: Sequence[Clock] | None,
     ) -> None:
         """The samples of a chunk: the steps before the chain for all, then the chain, then the rest sample by sample."""
@@ -220,10 +220,10 @@ class SampleStage(StageRunner):
         def part(sample: int, begin: int, end: int) -> None:
             self._run_steps(batch, sample, rows[sample], members.all[begin:end], laps and laps[begin:end])
 
-        rows = Rows(self.slots, np.arange(samples.start, samples.stop))
+        rows = ChunkRows(self.slots, np.arange(samples.start, samples.stop))
         if batch.absent or batch.failures:
             lost = batch.absent | batch.failures.keys()
-            rows = Rows(self.slots, np.array([sample for sample in samples if sample not in lost], np.int64))
+            rows = ChunkRows(self.slots, np.array([sample for sample in samples if sample not in lost], np.int64))
         for number, step in enumerate(self.steps[: chain.begin]):
             place = partial(members.place, number)
             missing = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)

@@ -138,7 +138,7 @@ class SampleStep(BoundStep):
         self.keep(batch, sample, row, place, outputs)
 
     def fetch_many(
-        self, batch: BatchRun, rows: "Rows", place: Callable[[], "Placement"], arena: Arena, pool: HeapPool
+        self, batch: BatchRun, rows: "ChunkRows", place: Callable[[], "Placement"], arena: Arena, pool: HeapPool
     ) -> Collection[int]:
         """Reads the samples of the rows in one call of the reader; returns those that are left."""
         assert self.fetched_from is not None
@@ -164,7 +164,7 @@ class SampleStep(BoundStep):
                     self.keep(batch, sample, rows[sample], kept, fetched.row(number))
         return [int(samples[number]) for number in fetched.missing]
 
-    def _keep_columns(self, batch: BatchRun, rows: "Rows", columns: Sequence[Any]) -> bool:
+    def _keep_columns(self, batch: BatchRun, rows: "ChunkRows", columns: Sequence[Any]) -> bool:
         """Stores the results of several samples in their slots; False if each has to be stored by itself."""
         if rows.left is not rows.samples or self.step.copied:
             return False
@@ -223,7 +223,7 @@ class SampleStep(BoundStep):
             check_outputs(batch, self.step)
 
 
-class Rows(dict[int, list[Any]]):
+class ChunkRows(dict[int, list[Any]]):
     """The results of samples in this stage so far: a row for each sample, with the values of all slots. A row is made when it is
     first read.
     """
