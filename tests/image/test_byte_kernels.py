@@ -129,3 +129,42 @@ def test_medians_of_bytes_by_sorting(size, shape):
     windows = np.lib.stride_tricks.sliding_window_view(wide, (size, size), axis=(0, 1))
     expected = np.median(windows.reshape(*shape, -1), axis=-1).astype(np.uint8)
     np.testing.assert_array_equal(fn.median_blur(image, window_size=(size, size)), expected)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 40, 100])
+def test_pixels_are_taken_from_their_places(size, kind):
+    """Groups with all places in the image, with none, and with some; the last pixel of the image too."""
+    rng = np.random.default_rng(size)
+    image = rng.integers(0, 256, (7, 9, 3), np.uint8)
+    fill = np.array([9, 8, 7], np.uint8)
+    for places in (rng.integers(0, 63, size), rng.integers(-1, 63, size), np.full(size, -1), np.full(size, 62)):
+        out = np.full(3 * size + 20, 99, np.uint8)
+        kernels.moving.take_rgb_bytes(image.reshape(-1), places.astype(kind), fill, out, 0)
+        expected = np.where(places[:, None] < 0, fill, image.reshape(-1, 3)[np.maximum(places, 0)])
+        np.testing.assert_array_equal(out[: 3 * size].reshape(-1, 3), expected)
+        assert (out[3 * size :] == 99).all()
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 15, 16, 33])
+def test_places_of_four_pixels(size, number, kind):
+    """The place of the upper left pixel and the weights; positions near a border, far outside and not numbers."""
+    height, width, channels = 5, 9, 3
+    rng = np.random.default_rng(size)
+    xs, ys = rng.uniform(-3, width + 2, size).astype(number), rng.uniform(-3, height + 2, size).astype(number)
+    special = [0.0, -1.0, -1.5, -0.25, 3.0, 4.0, 5.0, 8.0, 9.0, np.nan, np.inf, -np.inf, 1e30, -1e30]
+    for i in range(min(size, len(special)) - 1):
+        xs[i], ys[-i] = special[i], special[i]
+    places, us, vs = np.empty(size, kind), np.empty(size, np.float32), np.empty(size, np.float32)
+    rest = kernels.displacement.linear_places(xs, ys, height, width, channels, places, us, vs)
+    last = width - 1 - (4 + 2) // 3  # a blend reads eight bytes from a place
+    for x, y, place, u, v in zip(xs, ys, places, us, vs, strict=True):
+        left, top = np.floor(x), np.floor(y)
+        if 0 <= left <= last and 0 <= top < height - 1:
+            assert place == (top * width + left) * channels
+            assert (u, v) == (np.float32(x - left), np.float32(y - top))
+        else:
+            assert place == (-1 if -1 <= left < width and -1 <= top < height else -2)
+    assert rest == bool((places < 0).any())

@@ -6,6 +6,7 @@ Positions are in pixels, and the centre of the first pixel is at 0. Results are 
 
 import numpy as np
 
+from pipeflow.kernels.cpu.simd.places import OUTSIDE, four_places
 from pipeflow.kernels.cpu.simd.sums import round_row
 
 from .blending import blend_pixels
@@ -70,28 +71,9 @@ def nearest_row(source, xs, ys, border, fill, out, places, i):
 
 @kernel
 def linear_places(xs, ys, height, width, channels, places, us, vs):
-    """The places of the four nearest pixels, and the weights of the second ones; True if some of them are outside the image.
-
-    There is a loop for each of the three arrays: for a loop over all of them, LLVM would have to check that they share no
-    memory, and it does not make so many checks.
-    """
-    stride = places.dtype.type(width * channels)
-    pixel, outside = places.dtype.type(channels), places.dtype.type(-1)
-    right = xs.dtype.type(width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels)
-    low = xs.dtype.type(height - 1)
-    for j in range(xs.size):
-        us[j] = np.float32(xs[j] - np.floor(xs[j]))
-    for j in range(xs.size):
-        vs[j] = np.float32(ys[j] - np.floor(ys[j]))
-    for j in range(xs.size):
-        left, top = np.floor(xs[j]), np.floor(ys[j])
-        inside = (left >= 0) & (top >= 0) & (left <= right) & (top < low)
-        place = np.int32(top) * stride + np.int32(left) * pixel
-        places[j] = place if inside else outside
-    least = places[0] if places.size else outside
-    for j in range(places.size):
-        least = min(least, places[j])
-    return least < 0
+    """The places of the four nearest pixels, and the weights of the second ones; True if some of them are outside the image."""
+    right = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels  # a blend may read elements after the pixel
+    return four_places(xs, ys, width, height, right, channels, places, us, vs, xs.size)
 
 
 @kernel
@@ -102,14 +84,14 @@ def linear_borders(source, xs, ys, border, fill, places, line):
     for j in range(xs.size):
         if places[j] >= 0:
             continue
+        if border == CONSTANT and places[j] == OUTSIDE:
+            for k in range(channels):
+                line[j * channels + k] = fill[k]
+            continue
         x, y = limited(np.float64(xs[j])), limited(np.float64(ys[j]))
         left, top = np.floor(x), np.floor(y)
         p, q = np.int64(left), np.int64(top)
         at = j * channels
-        if border == CONSTANT and (p < -1 or q < -1 or p >= width or q >= height):
-            for k in range(channels):
-                line[at + k] = fill[k]
-            continue
         u, v = np.float32(x - left), np.float32(y - top)
         # indices of rows and columns once for each pixel: computed for each channel they took half the time of a remap
         above, below = border_index(q, height, border), border_index(q + 1, height, border)

@@ -12,6 +12,7 @@ from pipeflow.kernels.cpu.blending import blend_pixels
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.moving import row_of_places, take_pixels
+from pipeflow.kernels.cpu.simd.places import OUTSIDE, four_places
 from pipeflow.kernels.cpu.simd.sums import weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -50,31 +51,26 @@ def warp_linear(source, matrix, fill, clamped, places, out):
     line = np.empty(size + 16, np.float32)
     unit = np.ones(1, np.float32)
     last_x, last_y = np.float32(width + 1), np.float32(height + 1)
-    room = np.int32(width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels)
-    most = np.int32(height - 2)
+    right = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
+    xs, ys = np.empty(columns, np.float32), np.empty(columns, np.float32)
     us, vs = np.empty(columns, np.float32), np.empty(columns, np.float32)
     for i in range(out.shape[0]):
         x0 = np.float32(matrix[0, 1] * (i + 0.5) + matrix[0, 2])
         y0 = np.float32(matrix[1, 1] * (i + 0.5) + matrix[1, 2])
         for j in range(columns):
             # Far outside, where the conversion to an integer would overflow, every pixel is fill or border.
-            x = min(max(a * (np.float32(j) + half) + x0 - half, two), last_x)
-            y = min(max(d * (np.float32(j) + half) + y0 - half, two), last_y)
-            left, top = np.floor(x), np.floor(y)
-            p, q = np.int32(left), np.int32(top)
-            us[j], vs[j] = x - left, y - top
-            inside = (p >= np.int32(0)) & (q >= np.int32(0)) & (p <= room) & (q <= most)
-            places[j] = q * stride + p * channels if inside else -1
-        blend_pixels(flat, places, us, vs, channels, stride, line)
+            xs[j] = min(max(a * (np.float32(np.int32(j)) + half) + x0 - half, two), last_x)
         for j in range(columns):
-            if places[j] < 0:
-                x = min(max(a * (np.float32(j) + half) + x0 - half, two), last_x)
-                y = min(max(d * (np.float32(j) + half) + y0 - half, two), last_y)
-                p, q = np.int64(np.floor(x)), np.int64(np.floor(y))
-                if not clamped and (p < -1 or q < -1 or p >= width or q >= height):
+            ys[j] = min(max(d * (np.float32(np.int32(j)) + half) + y0 - half, two), last_y)
+        rest = four_places(xs, ys, width, height, right, channels, places, us, vs, columns)
+        blend_pixels(flat, places, us, vs, channels, stride, line)
+        if rest:
+            for j in range(columns):
+                if places[j] == OUTSIDE and not clamped:
                     for k in range(channels):
                         line[j * channels + k] = fill[k]
-                else:
+                elif places[j] < 0:
+                    p, q = np.int64(np.floor(xs[j])), np.int64(np.floor(ys[j]))
                     border_pixel(source, p, q, us[j], vs[j], fill, clamped, line, j * channels)
         weighted_rows(line, 0, 0, unit, 0, 1, target, i * size, size)
 

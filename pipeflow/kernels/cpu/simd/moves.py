@@ -12,6 +12,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     INT8,
     INT32,
     INT64,
+    extensions,
     load,
     number,
     splat,
@@ -122,6 +123,18 @@ def fill_bytes(builder, out, begin, count, value):
 GROUP = 16  # pixels whose places are checked at once
 
 
+def _gathered(builder: Any, source: Any, places: Any) -> Any:
+    """The bytes of a group of pixels of three bytes, read by one instruction."""
+    whole, mask = places.type, ir.VectorType(ir.IntType(1), GROUP)
+    kind = ir.FunctionType(whole, [whole, INT8.as_pointer(), whole, mask, INT32])
+    gather = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.gather.dpi.512")
+    first = builder.mul(places, number(3, whole))
+    found = builder.call(gather, [number(0, whole), source, first, ir.Constant(mask, [1] * GROUP), INT32(1)])
+    pixels = builder.bitcast(found, ir.VectorType(INT8, 4 * GROUP))
+    order = ir.Constant(ir.VectorType(INT32, 3 * GROUP), [4 * (i // 3) + i % 3 for i in range(3 * GROUP)])
+    return builder.shuffle_vector(pixels, ir.Constant(pixels.type, ir.Undefined), order)
+
+
 @vector_function(DATA, DATA, INDEX, INDEX, DATA, DATA, INDEX, result=types.boolean)
 def copy_group(builder, source, places, first, end, filled, out, out_offset):
     """Copies a group of pixels of three bytes from their places if all places are at least 0 and less than ``end``; if all are
@@ -139,14 +152,17 @@ def copy_group(builder, source, places, first, end, filled, out, out_offset):
     below = builder.icmp_signed("<", found, number(0, found.type))
     none = builder.icmp_unsigned("==", builder.bitcast(below, bits), every)
     with builder.if_then(within):
-        pixels = []
-        for pixel in range(GROUP):
-            place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
-            place = builder.sext(place, INT64) if width < 64 else place
-            start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
-            pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
-        for pixel, value in enumerate(pixels):
-            store(builder, value, builder.gep(out.pointer, [builder.add(out_offset, INT64(3 * pixel))]), 1)
+        if width == 32 and "avx512vbmi" in extensions():
+            store(builder, _gathered(builder, source.pointer, found), builder.gep(out.pointer, [out_offset]), 1)
+        else:
+            pixels = []
+            for pixel in range(GROUP):
+                place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
+                place = builder.sext(place, INT64) if width < 64 else place
+                start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
+                pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
+            for pixel, value in enumerate(pixels):
+                store(builder, value, builder.gep(out.pointer, [builder.add(out_offset, INT64(3 * pixel))]), 1)
     with builder.if_then(none):
         store(builder, load(builder, filled.pointer, bytes_of, 1), builder.gep(out.pointer, [out_offset]), 1)
     return builder.or_(within, none)
