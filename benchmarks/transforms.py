@@ -153,8 +153,8 @@ def opencv():
     details = np.array([[0, -1, 0], [-1, 10, -1], [0, -1, 0]]) / 6 * 0.75 + np.pad([[0.25]], 1)
     line = np.zeros((5, 5))
     line[range(5), range(5)] = 0.2
-    y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.float32)
-    lens = cv2.convertMaps(x + 3 * np.sin(y / 20), y + 3 * np.cos(x / 20), cv2.CV_16SC2)
+    camera = np.array([[WIDTH, 0, WIDTH / 2], [0, HEIGHT, HEIGHT / 2], [0, 0, 1]], np.float32)
+    lens = np.array([0.5, 0, 0, 0], np.float32)
     small = WIDTH * 512 // HEIGHT, HEIGHT * 512 // WIDTH
 
     def equalize(x):
@@ -164,6 +164,10 @@ def opencv():
         lab = cv2.cvtColor(x, cv2.COLOR_RGB2LAB)
         lab[..., 0] = clahe.apply(lab[..., 0])
         return cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
+
+    def distort(x):  # the maps are made for every image, as in the other libraries, which draw the strength
+        maps = cv2.initUndistortRectifyMap(camera, lens, None, camera, (WIDTH, HEIGHT), cv2.CV_16SC2)
+        return cv2.remap(x, *maps, cv2.INTER_LINEAR)
 
     def compress(x):
         return cv2.imdecode(cv2.imencode(".jpg", x, [cv2.IMWRITE_JPEG_QUALITY, 50])[1], cv2.IMREAD_COLOR)
@@ -191,7 +195,7 @@ def opencv():
             "Brightness": lambda x: cv2.convertScaleAbs(x, alpha=1.2),
             "Contrast": lambda x: cv2.convertScaleAbs(x, alpha=1.2, beta=-25.6),
             "Blur": lambda x: cv2.blur(x, (5, 5)),
-            "OpticalDistortion": lambda x: cv2.remap(x, *lens, cv2.INTER_LINEAR),  # the maps are made before
+            "OpticalDistortion": distort,
             "RGBShift": lambda x: cv2.add(x, (100, -60, 30, 0)),
             "MotionBlur": lambda x: cv2.filter2D(x, -1, line),
             "LongestMaxSize": lambda x: cv2.resize(x, (512, small[1])),

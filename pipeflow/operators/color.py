@@ -157,6 +157,17 @@ def _colors(op: OpDef, numbers: Callable[[Any], tuple[Any, Any, Any]]) -> None:
     def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
         return _color_table(specs[0], *numbers(args))
 
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        return _mixing(specs[0], args.dtype, color_matrix(*numbers(args)), NOTHING)
+
+
+def _mixing(spec: Spec, dtype: np.dtype | None, matrix: np.ndarray, offset: np.ndarray) -> Any:
+    """The short form of a call with this matrix and offset; None if image or result are not bytes with three channels."""
+    if spec.dtype != UINT8 or dtype not in (None, UINT8) or spec.shape[-1] != 3 or 0 in spec.shape:
+        return None
+    return kernels.color.mixing(matrix, offset)
+
 
 BRIGHTNESS = parameters(
     brightness=(Arg[float], 1.0, "factor of the brightness"),
@@ -333,6 +344,12 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     table = _color_table(specs[0], args.hue, args.saturation, args.brightness * args.contrast)
     table["offset"] = np.reshape(centre * (1 - args.contrast) * args.brightness, (-1, 1))
     return table
+
+
+@color_twist.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    dtype, numbers = specs[0].dtype, (args.hue, args.saturation, args.brightness, args.contrast)
+    return _mixing(specs[0], args.dtype, *twist(dtype, *numbers))
 
 
 def _only_rgb(op: OpDef) -> None:

@@ -1,14 +1,15 @@
 """Random changes of colour: color_jitter, photometric_distort, planckian_jitter."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Param, Sample, default, operator, parameters
+from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Param, Sample, Spec, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.color import COLOR_LAYOUTS, LUMA, color_matrix, three_channels
+from pipeflow.operators.color import COLOR_LAYOUTS, FROM_YIQ, LUMA, TO_YIQ, UINT8, three_channels
 
 PAGE = """These operators draw their changes of colour at random. `color_twist`, `hsv` and `brightness_contrast` take
 the numbers as arguments, which may be nodes. All steps of a call are one matrix: nothing is rounded or cut off in
@@ -22,24 +23,17 @@ Line = tuple[np.ndarray, np.ndarray]  # a matrix and an offset
 # Several changes, one after another
 
 
-def steps_of(dtype: np.dtype, brightness: float, contrast: float, saturation: float, hue: float) -> list[Line]:
-    """The four changes, each as a matrix and an offset; hue is in degrees."""
-    centre = 0.5 if dtype.kind == "f" else 128.0
-    nothing = np.zeros(3)
-    return [
-        (np.eye(3) * brightness, nothing),
-        (np.eye(3) * contrast, np.full(3, centre * (1 - contrast))),
-        (color_matrix(0.0, saturation, 1.0).astype(np.float64), nothing),
-        (color_matrix(hue, 1.0, 1.0).astype(np.float64), nothing),
-    ]
+@lru_cache(maxsize=256)
+def numbers_of(dtype: np.dtype, prob: float, *given: tuple[float, ...]) -> np.ndarray:
+    """What the kernels need to draw the changes from the four ranges, for images of a type."""
+    check_ranges(Args(**dict(zip(RANGES, given, strict=True))))
+    check_prob(prob)
+    return kernels.color_draws.numbers_of(given, 0.5 if dtype.kind == "f" else 128.0, prob, FROM_YIQ, TO_YIQ)
 
 
-def composed(steps: list[Line]) -> Line:
-    """One matrix and one offset for all changes in the given order."""
-    matrix, offset = np.eye(3), np.zeros(3)
-    for step, shift in steps:
-        matrix, offset = step @ matrix, step @ offset + shift
-    return matrix, offset
+def change_numbers(dtype: np.dtype, args: Any, prob: float) -> np.ndarray:
+    """`numbers_of` the arguments of a call."""
+    return numbers_of(dtype, prob, args.brightness, args.contrast, args.saturation, args.hue)
 
 
 def check_ranges(args: Any) -> None:
@@ -71,12 +65,6 @@ def ranges(light: tuple[float, float], others: tuple[float, float]) -> dict[str,
     )
 
 
-def drawn(args: Any, key: Any) -> list[float]:
-    """A number from each range."""
-    check_ranges(args)
-    return [key.uniform(index, *getattr(args, name)) for index, name in enumerate(RANGES)]
-
-
 @operator(
     "color_jitter",
     compiled=True,
@@ -94,8 +82,24 @@ def color_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
 
 def jitter_line(dtype: np.dtype, args: Any, key: Any) -> Line:
     """The drawn changes in a random order."""
-    steps = steps_of(dtype, *drawn(args, key))
-    return composed([steps[number] for number in np.argsort(key.units(4, 4)).tolist()])
+    return kernels.color_draws.line_of(kernels.color_draws.JITTER, key.value, change_numbers(dtype, args, 1.0))
+
+
+@color_jitter.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if not of_bytes(specs[0], args):
+        return None
+    return _with_key(kernels.color_draws.changing(kernels.color_draws.JITTER, change_numbers(UINT8, args, 1.0)))
+
+
+def of_bytes(spec: Spec, args: Any) -> bool:
+    """True if the image and the result are bytes with three channels."""
+    return spec.dtype == UINT8 and args.dtype in (None, UINT8) and spec.shape[-1] == 3 and 0 not in spec.shape
+
+
+def _with_key(work: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The function, with the value of a key instead of the key."""
+    return lambda image, out, key: work(image, out, key.value)
 
 
 @operator(
@@ -128,15 +132,14 @@ def check_prob(prob: float) -> None:
 
 def distort_line(dtype: np.dtype, args: Any, key: Any) -> Line:
     """The drawn changes, of which each is made with a probability."""
-    check_prob(args.prob)
-    light, spread, colour, turn = steps_of(dtype, *drawn(args, key))
-    made = [key.unit(4 + index) < args.prob for index in range(5)]
-    before = key.unit(9) < 0.5
-    steps = [step for step, chosen in ((light, made[0]), (spread, made[1] and before)) if chosen]
-    steps += [step for step, chosen in ((colour, made[2]), (turn, made[3]), (spread, made[1] and not before)) if chosen]
-    if made[4]:
-        steps.append((np.eye(3)[np.argsort(key.units(3, 10))], np.zeros(3)))
-    return composed(steps)
+    return kernels.color_draws.line_of(kernels.color_draws.DISTORT, key.value, change_numbers(dtype, args, args.prob))
+
+
+@photometric_distort.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if not of_bytes(specs[0], args):
+        return None
+    return _with_key(kernels.color_draws.changing(kernels.color_draws.DISTORT, change_numbers(UINT8, args, args.prob)))
 
 
 for _op in (color_jitter, photometric_distort):
@@ -217,9 +220,24 @@ def planckian_line(args: Any, key: Any) -> Line:
     """The factors of the given or the drawn temperature."""
     temperature = args.temperature
     if temperature is None:
-        temperature = 1 / key.uniform(0, *(1 / value for value in args.between))
+        low, high = args.between
+        temperature = 1 / key.uniform(0, 1 / low, 1 / high)
     check_temperature(temperature)
-    return np.diag(planckian_factors(math.floor(temperature + 0.5))), np.zeros(3)
+    return lit_by(math.floor(temperature + 0.5))
+
+
+@lru_cache(maxsize=256)
+def lit_by(temperature: int) -> Line:
+    """The matrix of this light and an offset of 0."""
+    return np.diag(planckian_factors(temperature)), np.zeros(3)
+
+
+@planckian_jitter.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if not of_bytes(specs[0], args):
+        return None
+    work = kernels.color.mixing_each()
+    return lambda image, out, key: work(image, out, *planckian_line(args, key))
 
 
 @planckian_jitter.check

@@ -1,13 +1,13 @@
 """Effects: sharpen, unsharp_mask, enhance, motion_blur, channel_shuffle, channel_dropout, jigsaw."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Ints, Out, Sample, Spec, default, operator
+from pipeflow.declare import Arg, Ints, OpDef, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.filters import BORDERS
@@ -23,6 +23,19 @@ def _correlated(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> np.ndar
     some_pixels(image.shape)
     place = tuple(size // 2 for size in taps.shape)
     return kernels.correlation.correlate(image, taps, place, BORDERS["reflect_101"], 0.0, False, out)
+
+
+def _correlating(op: OpDef, taps_of: Callable[[Any], np.ndarray]) -> None:
+    """The short form of a filter of images with mirrored borders."""
+
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        if specs[0].layout != "HWC" or 0 in specs[0].shape:
+            return None
+        like, taps = np.empty((1, 1, 1), specs[0].dtype), taps_of(args)
+        work = kernels.correlation.correlating(like, BORDERS["reflect_101"], like)
+        place = taps.shape[0] // 2, taps.shape[1] // 2
+        return None if work is None else lambda image, out: work(image, taps, place, out)
 
 
 @effect("sharpen", examples=["fn.sharpen(image, alpha=0.4)"])
@@ -133,18 +146,37 @@ def unsharp_mask(
     out: Out,
 ) -> Sample:
     """Increases the differences from a blurred form of the image."""
-    blurred = _correlated(image, blur_taps(sigma), np.empty(image.shape, np.float32))
-    return kernels.effects.unsharp(image, blurred, amount, threshold, out)
+    some_pixels(image.shape)
+    return kernels.effects.unsharp(image, blur_window(sigma), amount, threshold, out)
+
+
+@unsharp_mask.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if specs[0].layout != "HWC" or 0 in specs[0].shape:
+        return None
+    return kernels.effects.unsharpening(blur_window(args.sigma), args.amount, args.threshold)
 
 
 @lru_cache(maxsize=64)
-def blur_taps(sigma: float) -> np.ndarray:
-    """The weights of a Gaussian window that reaches to three deviations."""
+def blur_window(sigma: float) -> np.ndarray:
+    """A Gaussian window that reaches to three deviations."""
     if sigma <= 0:
         raise ValueError(f"sigma must be above 0, got {sigma}")
     reach = max(math.ceil(3 * sigma), 1)
     line = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-    return (np.outer(line, line) / line.sum() ** 2).astype(np.float32)
+    return (line / line.sum()).astype(np.float32)
+
+
+@lru_cache(maxsize=64)
+def blur_taps(sigma: float) -> np.ndarray:
+    """The weights of the window along both axes."""
+    window = blur_window(sigma).astype(np.float64)
+    return np.outer(window, window).astype(np.float32)
+
+
+_correlating(sharpen, lambda args: sharpen_taps(args.alpha, args.lightness))
+_correlating(enhance, lambda args: enhance_taps(args.mode, args.alpha))
+_correlating(motion_blur, lambda args: motion_taps(args.size, args.angle, args.direction))
 
 
 @operator("channel_shuffle", compiled=True, infer="like image", layouts="HWC FHWC", gpu=True)
@@ -156,9 +188,12 @@ def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
 @channel_shuffle.ready
 def _(specs: tuple[Spec, ...], _args: Any) -> Any:
     shape, dtype = specs[0].shape, specs[0].dtype
-    return (
-        kernels.effects.reordering(channel_order) if shape[-1] == 3 and dtype == np.uint8 and 0 not in shape else None
-    )
+    return _with_key(kernels.effects.shuffling()) if shape[-1] == 3 and dtype == np.uint8 and 0 not in shape else None
+
+
+def _with_key(work: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The function, with the value of a key instead of the key."""
+    return lambda image, out, key: work(image, out, key.value)
 
 
 def channel_order(channels: int, key: Any) -> list[int]:
@@ -189,6 +224,15 @@ def channel_dropout(
     return kernels.effects.filled(image, dropped, fill_of(fill, out.dtype)[0], out)
 
 
+@channel_dropout.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    check_dropped(shape[-1], args.count)
+    if shape[-1] != 3 or dtype != np.uint8 or 0 in shape:
+        return None
+    return _with_key(kernels.effects.dropping(args.count, int(fill_of(args.fill, dtype)[0])))
+
+
 @lru_cache(maxsize=64)
 def fill_of(value: float, dtype: np.dtype) -> np.ndarray:
     """The value of dropped channels in the type of the image."""
@@ -201,14 +245,25 @@ def check_dropped(channels: int, count: int) -> None:
         raise ValueError(f"count must be from 0 to {channels}, the number of channels, got {count}")
 
 
-@operator("jigsaw", infer="like image", layouts="HWC FHWC", gpu=True, examples=["fn.jigsaw(image, grid=(2, 3))"])
+@operator(
+    "jigsaw",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    gpu=True,
+    examples=["fn.jigsaw(image, grid=(2, 3))"],
+)
 def jigsaw(
     image: Sample, /, *, grid: Arg[Ints] = default((4, 4), "number of rows and columns of parts"), key: Any, out: Out
 ) -> Sample:
     """Puts the parts of a grid into a random order; only parts of equal size change places."""
-    for target, source in moved_parts(image.shape[-3:-1], grid, key):
-        out[..., *target, :] = image[..., *source, :]
-    return out
+    return kernels.effects.moved_parts(image, rows_and_columns(grid), key.value, out)
+
+
+@jigsaw.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    grid, shape = rows_and_columns(args.grid), specs[0].shape
+    return None if 0 in shape else _with_key(kernels.effects.moving_parts(shape, specs[0].dtype.itemsize, grid))
 
 
 Part = tuple[slice, slice]  # of rows and of columns
@@ -216,20 +271,15 @@ Part = tuple[slice, slice]  # of rows and of columns
 
 def moved_parts(extents: tuple[int, ...], grid: tuple[int, ...], key: Any) -> Iterator[tuple[Part, Part]]:
     """For each part of the result, its place and the part of the image that goes there."""
-    check_grid(grid)
-    rows, columns = (np.arange(n + 1) * extent // n for n, extent in zip((grid[0], grid[-1]), extents, strict=True))
-    parts: dict[tuple[int, int], list[Part]] = {}
-    for top, bottom in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True):
-        for left, right in zip(columns[:-1].tolist(), columns[1:].tolist(), strict=True):
-            parts.setdefault((bottom - top, right - left), []).append((slice(top, bottom), slice(left, right)))
-    start = 0
-    for places in parts.values():
-        order = np.argsort(key.units(len(places), start))
-        start += len(places)
-        yield from zip(places, [places[source] for source in order.tolist()], strict=True)
+    places, members, ends = kernels.effects.parts_of(*extents, *rows_and_columns(grid))
+    sources = np.empty(len(places), np.int64)
+    kernels.effects.sources_of(np.uint64(key.value), members, ends, sources)
+    parts = [(slice(top, bottom), slice(left, right)) for top, bottom, left, right in places.tolist()]
+    return zip(parts, [parts[source] for source in sources.tolist()], strict=True)
 
 
-def check_grid(grid: tuple[int, ...]) -> None:
-    """Raises an error unless there are one or two numbers of parts, and none is 0."""
+def rows_and_columns(grid: tuple[int, ...]) -> tuple[int, int]:
+    """The numbers of parts along both axes; an error unless there are one or two numbers, and none is 0."""
     if len(grid) not in (1, 2) or min(grid) < 1:
         raise ValueError(f"grid must be one or two numbers of at least 1, got {list(grid)}")
+    return grid[0], grid[-1]

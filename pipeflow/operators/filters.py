@@ -110,6 +110,18 @@ def filter(
     return out
 
 
+@filter.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    data, kernel = specs[:2]
+    if len(specs) > 2 or data.layout != "HWC" or args.mode != "same" or 0 in data.shape:
+        return None
+    filtered_shape(data.layout, data.shape, kernel.shape, args.mode)
+    place = filter_anchor(args.anchor, kernel.shape)
+    like, target = np.empty((1, 1, 1), data.dtype), np.empty((1, 1, 1), args.dtype or data.dtype)
+    work = kernels.correlation.correlating(like, BORDERS[args.border], target)
+    return None if work is None else lambda image, taps, out: work(image, taps, place, out)
+
+
 @filter.check
 def _(args: Any) -> None:
     if args.border not in BORDERS:

@@ -1,12 +1,13 @@
 """Light and shade: illumination.linear, corner and gaussian, plasma.brightness, contrast and shadow."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Args, Floats, Out, Sample, default, operator, parameters
+from pipeflow.declare import Arg, Args, Floats, OpDef, Out, Sample, Spec, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels
 from pipeflow.operators.color import full_range, middle
@@ -51,8 +52,8 @@ def linear(
 ) -> Sample:
     """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other."""
     del angle
-    pattern = np.add.outer(*linear_light(*height_and_width(image), args))
-    return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
+    light = linear_light(*height_and_width(image), args)
+    return kernels.shading.shade_by_lines(image, light, kernels.shading.SUM, args.gain, out)
 
 
 def linear_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -76,8 +77,8 @@ def corner(
     ``corner`` is the corner that the light comes from.
     """
     del corner
-    pattern = np.add.outer(*corner_light(*height_and_width(image), args))
-    return kernels.shading.shade(image, np.sqrt(pattern, out=pattern), args.gain, 0.0, out)
+    light = corner_light(*height_and_width(image), args)
+    return kernels.shading.shade_by_lines(image, light, kernels.shading.ROOT, args.gain, out)
 
 
 def corner_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +107,8 @@ def gaussian(
 ) -> Sample:
     """Multiplies the image by a factor that is ``1 + gain`` at one point and decreases to 1 around it, like a bell."""
     del center, sigma
-    pattern = np.multiply.outer(*gaussian_light(*height_and_width(image), args))
-    return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
+    light = gaussian_light(*height_and_width(image), args)
+    return kernels.shading.shade_by_lines(image, light, kernels.shading.PRODUCT, args.gain, out)
 
 
 def gaussian_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -121,6 +122,23 @@ def gaussian_light(height: int, width: int, args: Any) -> tuple[np.ndarray, np.n
         for extent, place in zip((width, height), args.center, strict=True)
     )
     return lines, columns
+
+
+def _ready(op: OpDef, light_of: Callable[[int, int, Any], tuple[np.ndarray, np.ndarray]], kind: str) -> None:
+    """The short form of a call that shades images by lines and columns."""
+
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        shape, dtype = specs[0].shape, specs[0].dtype
+        if 0 in shape:
+            return None
+        light, number = light_of(shape[0], shape[1], args), getattr(kernels.shading, kind)
+        return kernels.shading.shading_by_lines(shape, dtype, light, number, args.gain)
+
+
+_ready(linear, linear_light, "SUM")
+_ready(corner, corner_light, "ROOT")
+_ready(gaussian, gaussian_light, "PRODUCT")
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Tones: invert, posterize, solarize, solarize_add, channel_shift, autocontrast, contrast_about_mean."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ def invert(image: Sample, /, *, out: Out) -> Sample:
     return out
 
 
+@invert.ready
+def _(_specs: tuple[Spec, ...], _args: Any) -> Any:
+    return kernels.tones.inverting()
+
+
 @operator(
     "posterize",
     infer="like image",
@@ -38,10 +44,20 @@ def posterize(
     out: Out,
 ) -> Sample:
     """Keeps the high bits of every value and clears the others."""
+    np.bitwise_and(image, np.uint8(mask_of(bits)), out=out)
+    return out
+
+
+def mask_of(bits: int) -> int:
+    """A byte with this number of high bits."""
     if not 0 <= bits <= 8:
         raise ValueError(f"bits must be from 0 to 8, got {bits}")
-    np.bitwise_and(image, np.uint8(0xFF00 >> bits & 0xFF), out=out)
-    return out
+    return 0xFF00 >> bits & 0xFF
+
+
+@posterize.ready
+def _(_specs: tuple[Spec, ...], args: Any) -> Any:
+    return kernels.tones.masking(mask_of(args.bits))
 
 
 @operator("solarize", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True)
@@ -93,9 +109,20 @@ def channel_shift(
     image: Sample, /, *, shift: Arg[Floats] = required("added value, one number or one for each channel"), out: Out
 ) -> Sample:
     """Adds a number to each channel; results are limited to 0 to 255."""
-    if len(shift) not in (1, image.shape[-1]):
-        raise ValueError(f"shift must be one number or {image.shape[-1]}, one a channel, got {len(shift)}")
-    return kernels.tones.shifted(image, np.clip(np.rint(shift), -255, 255), out)
+    check_shift(shift, image.shape[-1])
+    return kernels.tones.shifted(image, shift, out)
+
+
+def check_shift(shift: Sequence[float], channels: int) -> None:
+    """Raises an error unless there is one number, or one for each channel."""
+    if len(shift) not in (1, channels):
+        raise ValueError(f"shift must be one number or {channels}, one a channel, got {len(shift)}")
+
+
+@channel_shift.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_shift(args.shift, specs[0].shape[-1])
+    return kernels.tones.shifting(args.shift)
 
 
 @operator(
@@ -113,6 +140,12 @@ def autocontrast(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
         kernels.tones.autocontrast(image[..., None], out[..., None])
         return out
     return kernels.tones.autocontrast(image, out) if image.size else out
+
+
+@autocontrast.ready
+def _(specs: tuple[Spec, ...], _args: Any) -> Any:
+    shape = specs[0].shape
+    return None if specs[0].layout != "HWC" or 0 in shape else kernels.tones.autocontrasting(shape[-1])
 
 
 @operator(

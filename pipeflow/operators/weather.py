@@ -1,11 +1,12 @@
 """Weather: weather.rain, weather.snow, weather.fog."""
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import Arg, Args, Floats, Out, Sample, default, operator
+from pipeflow.declare import Arg, Args, Floats, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, three_channels
 from pipeflow.operators.shading import height_and_width, plasma
@@ -93,25 +94,32 @@ def snow(
     *,
     point: Arg[float] = default(0.5, "lightness below which pixels are covered with snow, from 0 to 1"),
     brightness: Arg[float] = default(2.5, "factor of the lightness there"),
-    args: Args,
     out: Out,
 ) -> Sample:
     """Covers dark pixels with snow: pixels with a lightness below ``point`` become lighter; hue and saturation do not
     change (HLS).
     """
     three_channels(image.shape, "weather.snow")
-    del point, brightness
-    return kernels.weather.relight(image, snow_lightness(args), out)
+    return kernels.weather.relight(image, snow_tables(point, brightness), out)
 
 
-def snow_lightness(args: Any) -> np.ndarray:
-    """The new lightness for each sum of the largest and the smallest value of a pixel."""
-    if not 0 <= args.point <= 1:
-        raise ValueError(f"point must be from 0 to 1, got {args.point}")
-    if not args.brightness >= 0:
-        raise ValueError(f"brightness must not be negative, got {args.brightness}")
+@snow.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    three_channels(specs[0].shape, "weather.snow")
+    return kernels.weather.relighting(snow_tables(args.point, args.brightness))
+
+
+@lru_cache(maxsize=64)
+def snow_tables(point: float, brightness: float) -> tuple[np.ndarray, np.ndarray]:
+    """The new lightness, and the factor of distances from it, for each sum of the largest and the smallest value."""
+    if not 0 <= point <= 1:
+        raise ValueError(f"point must be from 0 to 1, got {point}")
+    if not brightness >= 0:
+        raise ValueError(f"brightness must not be negative, got {brightness}")
     lightness = np.arange(511) / 2
-    return np.where(lightness < 255 * args.point, np.minimum(lightness * args.brightness, 255), lightness)
+    return kernels.weather.light_tables(
+        np.where(lightness < 255 * point, np.minimum(lightness * brightness, 255), lightness)
+    )
 
 
 @operator(

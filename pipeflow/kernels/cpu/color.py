@@ -1,10 +1,12 @@
 """Colour: a matrix for the three channels of each pixel, or a factor and an offset for every value."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from pipeflow.kernels.cpu.byte_tables import by_table
+from pipeflow.kernels.cpu.byte_tables import Filling, by_table
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.bytes import repeat_bytes
 from pipeflow.kernels.cpu.simd.pixels import mix_row, weigh_bytes_row, weigh_row
 
@@ -126,6 +128,42 @@ def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, ou
     else:
         mix(flat, weights.reshape(9), shift, target.reshape(-1), pixels)
     return out if target is out else cast(target, out)
+
+
+def mixing_each() -> Callable[..., np.ndarray]:
+    """`linear_colors` with a matrix of 3 x 3, for bytes."""
+    compute = machine_code(mix, BYTES, FEW_FLOATS, FEW_FLOATS, BYTES, NUMBER)
+
+    def run(source: np.ndarray, out: np.ndarray, matrix: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        weights, shift = matrix.astype(np.float32).ravel(), offset.astype(np.float32)
+        compute(source.ravel(), weights, shift, out.ravel(), source.size // 3)
+        return out
+
+    return run
+
+
+def mixing(matrix: np.ndarray, offset: np.ndarray) -> Filling:
+    """`linear_colors` with this matrix of 3 x 3, for bytes."""
+    weights, shift = matrix.astype(np.float32).ravel(), offset.astype(np.float32)
+    if _alike(weights.reshape(3, 3).tolist()) and _alike(shift.tolist()):
+        few, add = weights[:3].copy(), shift[0]
+        compute = machine_code(grey, BYTES, few, add, BYTES)
+
+        def make_grey(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+            compute(source.ravel(), few, add, out.ravel())
+            return out
+
+        return make_grey
+    blend = machine_code(mix, BYTES, weights, shift, BYTES, NUMBER)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        blend(source.ravel(), weights, shift, out.ravel(), source.size // 3)
+        return out
+
+    return run
+
+
+FEW_FLOATS = np.empty(0, np.float32)
 
 
 def linear_values(source: np.ndarray, factor: float, offset: float, out: np.ndarray) -> np.ndarray:

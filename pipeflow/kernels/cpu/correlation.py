@@ -4,16 +4,17 @@ Sums are float32, rounded once.
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.kernels.cpu.simd.sums import mean_row, tap_row
+from pipeflow.kernels.cpu.simd.sums import mean_row, slide_row, tap_row
 
 from .casting import as_type, cast
-from .displacement import border_index
-from .jit import kernel, plain
+from .displacement import CONSTANT, border_index
+from .jit import kernel, machine_code, plain
 
 READ = {np.dtype(t) for t in (np.uint8, np.int8, np.uint16, np.int16, np.float32)}
 WRITTEN = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -113,6 +114,37 @@ def correlate_windows(source, tall_places, tall, wide_places, wide, out):
 
 
 @kernel
+def window_row(source, i, before, border, tall, wide, line, target, at):
+    """Row i of an image (H, W, pixel) after a window along the columns and then one along the row; it has no fill value.
+
+    `line` has room for a row with margins; the result begins at place `at` of the target.
+    """
+    height, width, pixel = source.shape
+    flat, size, inside = source.reshape(source.size), width * pixel, before[1] * pixel
+    places = np.empty(max(tall.size, wide.size), np.int64)
+    for k in range(tall.size):
+        places[k] = border_index(i + k - before[0], height, border) * size
+    tap_row(flat, 0, places, tall, tall.size, line, inside, size)
+    for margin in range(wide.size - 1):
+        x = margin if margin < before[1] else margin + width
+        column = border_index(x - before[1], width, border)
+        for k in range(pixel):
+            line[x * pixel + k] = line[inside + column * pixel + k]
+    for k in range(wide.size):
+        places[k] = k * pixel
+    tap_row(line, 0, places, wide, wide.size, target, at, size)
+
+
+@kernel
+def correlate_lines(source, before, border, tall, wide, out):
+    """`window_row` for every row of an image."""
+    height, width, pixel = source.shape
+    line, target = np.empty((width + wide.size - 1) * pixel, np.float32), out.reshape(out.size)
+    for i in range(height):
+        window_row(source, i, before, border, tall, wide, line, target, i * width * pixel)
+
+
+@kernel
 def box_rows(source, size, anchor, border, factor, shift, out):
     """Means of windows of bytes (H, W, pixel), rounded to the nearest byte.
 
@@ -120,7 +152,7 @@ def box_rows(source, size, anchor, border, factor, shift, out):
     """
     height, width, pixel = source.shape
     tall, wide = size
-    lines, target = source.reshape(height, width * pixel), out.reshape(out.size)
+    flat, lines, target = source.reshape(source.size), source.reshape(height, width * pixel), out.reshape(out.size)
     total, before = lines.shape[1], anchor[1] * pixel
     framed = np.zeros(total + (wide - 1) * pixel, np.uint16)
     below = framed[before : before + total]
@@ -131,10 +163,9 @@ def box_rows(source, size, anchor, border, factor, shift, out):
             below[x] += entering[x]
     for i in range(height):
         if i:
-            entering = lines[border_index(i + tall - 1 - anchor[0], height, border)]
-            leaving = lines[border_index(i - 1 - anchor[0], height, border)]
-            for x in range(total):
-                below[x] += np.uint16(entering[x]) - np.uint16(leaving[x])
+            enters = border_index(i + tall - 1 - anchor[0], height, border)
+            leaves = border_index(i - 1 - anchor[0], height, border)
+            slide_row(flat, enters * total, leaves * total, framed, before, total)
         for margin in range(wide - 1):
             x = margin if margin < anchor[1] else margin + width
             column = border_index(x - anchor[1], width, border)
@@ -186,7 +217,7 @@ def form_of(values: bytes, sizes: tuple[int, int, int]) -> Form:
     taps = np.frombuffer(values, np.float32).reshape(sizes)
     flat = sizes[0] == 1
     mean = division(taps.size) if flat and (taps == np.float32(1 / taps.size)).all() else None
-    places = np.nonzero(taps)
+    places = tuple(map(np.ascontiguousarray, np.nonzero(taps)))
     return Form(mean, windows_of(values, *sizes[1:]) if flat else None, places, np.ascontiguousarray(taps[places]))
 
 
@@ -251,8 +282,58 @@ def correlate(
         _, lines, columns = form.places
         for plane, result in zip(image, target, strict=True):
             correlate_numbers(plane, before, border, value, *taps.shape[1:], lines, columns, form.weights, result)
+    elif flat and form.windows is not None and border and not valid:
+        for plane, result in zip(image, target, strict=True):
+            correlate_lines(plane, (anchor[1], anchor[2]), border, *form.windows, result)
     else:
         _framed_correlation(image, taps, anchor, border, fill, valid, form, target)
     if target is not out_planes:
         cast(np.rint(target) if out.dtype.kind in "iu" and not away else target, out_planes)
     return out
+
+
+Correlation = Callable[[np.ndarray, np.ndarray, tuple[int, int], np.ndarray], np.ndarray]
+
+
+def correlating(source: np.ndarray, border: int, target: np.ndarray) -> Correlation | None:
+    """`correlate` for many images (H, W, pixel) like these, with mirrored or other borders and without a fill value.
+
+    The function gets an image, the taps, the anchor and the output. None if the types need other steps.
+    """
+    if source.dtype not in READ or target.dtype not in WRITTEN or border == CONSTANT:
+        return None
+    bytes_only = source.dtype == target.dtype == np.uint8
+    codes: dict[Any, Any] = {}
+
+    def code(one: Any, *arguments: Any) -> Any:
+        found = codes.get(one)
+        if found is None:
+            found = codes[one] = machine_code(one, source, *arguments, target)
+        return found
+
+    def run(image: np.ndarray, taps: np.ndarray, anchor: tuple[int, int], out: np.ndarray) -> np.ndarray:
+        tall, wide = taps.shape
+        if taps.dtype != np.float32:
+            taps = taps.astype(np.float32)
+        form = form_of(taps.tobytes(), (1, tall, wide))
+        if not image.flags.c_contiguous:
+            image = np.ascontiguousarray(image)
+        numbers: Any
+        if bytes_only and form.mean is not None:
+            one, numbers = box_rows, ((tall, wide), anchor, border, *form.mean)
+        elif form.windows is not None:
+            one, numbers = correlate_lines, (anchor, border, *form.windows)
+        elif source.dtype != np.float32:
+            one, numbers = (
+                correlate_numbers,
+                (anchor, border, NOTHING, tall, wide, form.places[1], form.places[2], form.weights),
+            )
+        else:
+            return correlate(image, taps, anchor, border, 0.0, False, out)
+        code(one, *numbers)(image, *numbers, out)
+        return out
+
+    return run
+
+
+NOTHING = np.float32(0)

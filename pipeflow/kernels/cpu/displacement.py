@@ -6,7 +6,7 @@ Positions are in pixels, and the centre of the first pixel is at 0. Results are 
 
 import numpy as np
 
-from pipeflow.kernels.cpu.simd.places import OUTSIDE, four_places
+from pipeflow.kernels.cpu.simd.places import GROUP, OUTSIDE, all_inside, four_places
 from pipeflow.kernels.cpu.simd.sums import round_row
 
 from .blending import blend_pixels
@@ -72,38 +72,66 @@ def nearest_row(source, xs, ys, border, fill, out, places, i):
 @kernel
 def linear_places(xs, ys, height, width, channels, places, us, vs):
     """The places of the four nearest pixels, and the weights of the second ones; True if some of them are outside the image."""
-    right = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels  # a blend may read elements after the pixel
+    right = (
+        width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
+    )  # a blend may read elements after the pixel
     return four_places(xs, ys, width, height, right, channels, places, us, vs, xs.size)
+
+
+@kernel
+def fill_pixels(fill, first, last, line):
+    """Sets some pixels of a row to the fill value; three channels are written without a loop over them."""
+    channels = fill.size
+    if channels == 3:
+        red, green, blue = np.float32(fill[0]), np.float32(fill[1]), np.float32(fill[2])
+        for j in range(first, last):
+            line[3 * j], line[3 * j + 1], line[3 * j + 2] = red, green, blue
+        return
+    for j in range(first, last):
+        for k in range(channels):
+            line[j * channels + k] = np.float32(fill[k])
+
+
+@kernel
+def border_blend(source, x, y, border, fill, line, at):
+    """Blends four pixels of which some may be outside the image."""
+    height, width, channels = source.shape
+    one = np.float32(1)
+    left, top = np.floor(x), np.floor(y)
+    p, q = np.int64(left), np.int64(top)
+    u, v = np.float32(x - left), np.float32(y - top)
+    # indices of rows and columns once for each pixel: computed for each channel they took half the time of a remap
+    above, below = border_index(q, height, border), border_index(q + 1, height, border)
+    before, after = border_index(p, width, border), border_index(p + 1, width, border)
+    for k in range(channels):
+        empty = np.float32(fill[k])
+        a = empty if above < 0 or before < 0 else np.float32(source[above, before, k])
+        b = empty if above < 0 or after < 0 else np.float32(source[above, after, k])
+        c = empty if below < 0 or before < 0 else np.float32(source[below, before, k])
+        d = empty if below < 0 or after < 0 else np.float32(source[below, after, k])
+        upper, lower = (one - u) * a + u * b, (one - u) * c + u * d
+        line[at + k] = (one - v) * upper + v * lower
 
 
 @kernel
 def linear_borders(source, xs, ys, border, fill, places, line):
     """The blends of a row that need pixels outside the image."""
-    height, width, channels = source.shape
-    one = np.float32(1)
-    for j in range(xs.size):
+    channels, j, count = source.shape[2], 0, xs.size
+    while j < count:
         if places[j] >= 0:
-            continue
-        if border == CONSTANT and places[j] == OUTSIDE:
-            for k in range(channels):
-                line[j * channels + k] = fill[k]
-            continue
-        x, y = limited(np.float64(xs[j])), limited(np.float64(ys[j]))
-        left, top = np.floor(x), np.floor(y)
-        p, q = np.int64(left), np.int64(top)
-        at = j * channels
-        u, v = np.float32(x - left), np.float32(y - top)
-        # indices of rows and columns once for each pixel: computed for each channel they took half the time of a remap
-        above, below = border_index(q, height, border), border_index(q + 1, height, border)
-        before, after = border_index(p, width, border), border_index(p + 1, width, border)
-        for k in range(channels):
-            empty = np.float32(fill[k])
-            a = empty if above < 0 or before < 0 else np.float32(source[above, before, k])
-            b = empty if above < 0 or after < 0 else np.float32(source[above, after, k])
-            c = empty if below < 0 or before < 0 else np.float32(source[below, before, k])
-            d = empty if below < 0 or after < 0 else np.float32(source[below, after, k])
-            upper, lower = (one - u) * a + u * b, (one - u) * c + u * d
-            line[at + k] = (one - v) * upper + v * lower
+            j += 1
+            while j + GROUP <= count and all_inside(places, j):
+                j += GROUP
+        elif border == CONSTANT and places[j] == OUTSIDE:
+            first = j
+            while j < count and places[j] == OUTSIDE:
+                j += 1
+            fill_pixels(fill, first, j, line)
+        else:
+            border_blend(
+                source, limited(np.float64(xs[j])), limited(np.float64(ys[j])), border, fill, line, j * channels
+            )
+            j += 1
 
 
 @kernel

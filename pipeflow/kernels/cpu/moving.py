@@ -10,7 +10,16 @@ from numba.extending import overload
 
 from pipeflow.kernels.cpu.byte_tables import Filling, translated
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, kernel, machine_code, plain
-from pipeflow.kernels.cpu.simd.moves import GROUP, copy_group, copy_memory, copy_row, fill_bytes, transpose_block
+from pipeflow.kernels.cpu.simd.moves import (
+    GROUP,
+    LONG,
+    copy_group,
+    copy_long_row,
+    copy_memory,
+    copy_row,
+    fill_bytes,
+    transpose_block,
+)
 
 
 def row_of_places(image: np.ndarray, columns: int) -> np.ndarray:
@@ -261,8 +270,12 @@ def flattening(itemsize: int) -> Callable[[np.ndarray], np.ndarray]:
 @kernel
 def last_row_first(source, size, out):
     """Copies rows of some bytes from last to first."""
-    for begin in range(0, source.size, size):
-        copy_row(source, source.size - size - begin, size, out, begin)
+    if size < LONG:
+        for begin in range(0, source.size, size):
+            copy_row(source, source.size - size - begin, size, out, begin)
+    else:
+        for begin in range(0, source.size, size):
+            copy_long_row(source, source.size - size - begin, size, out, begin)
 
 
 def upside_down(size: int, itemsize: int) -> Filling:
@@ -282,7 +295,10 @@ def frame_rows(source, first, stride, size, rows, fill, out, before, width):
     fill_bytes(out, 0, before, fill)
     at = before
     for i in range(rows):
-        copy_row(source, first + i * stride, size, out, at)
+        if size < LONG:
+            copy_row(source, first + i * stride, size, out, at)
+        else:
+            copy_long_row(source, first + i * stride, size, out, at)
         fill_bytes(out, at + size, (width if i < rows - 1 else out.size - at) - size, fill)
         at += width
 

@@ -1,9 +1,11 @@
 """Makes images lighter, darker or flatter by a pattern, a number for each pixel; and draws random patterns."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pipeflow.kernels.cpu.casting import convert
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, machine_code, plain
 from pipeflow.kernels.cpu.noise import GOLDEN, mixed
 
 ROW = np.uint64(20)  # bits for the position along a row, in the number that a value is drawn from
@@ -11,26 +13,83 @@ LEVEL = np.uint64(40)
 
 
 @kernel
+def spread_numbers(numbers, line):
+    """Repeats the number of each pixel for its channels."""
+    width = numbers.size
+    channels = line.size // width
+    if channels == 3:
+        for x in range(width):
+            number = numbers[x]
+            line[3 * x] = number
+            line[3 * x + 1] = number
+            line[3 * x + 2] = number
+    else:
+        for x in range(width):
+            for c in range(channels):
+                line[x * channels + c] = numbers[x]
+
+
+@kernel
+def shade_row(values, line, slope, offset, out):
+    """Computes value + line * (slope * value + offset)."""
+    for i in range(values.size):
+        value = np.float32(values[i])
+        out[i] = convert(value + line[i] * (slope * value + offset), out)
+
+
+@kernel
 def shade_rows(source, pattern, slope, offset, out):
     """Computes value + pattern * (slope * value + offset); all channels of a pixel have the same number of the pattern."""
-    rows, width = pattern.shape
-    size = source.shape[1]
-    channels = size // width
-    line = np.empty(size, np.float32)
-    for y in range(rows):
-        if channels == 3:
-            for x in range(width):
-                number = pattern[y, x]
-                line[3 * x] = number
-                line[3 * x + 1] = number
-                line[3 * x + 2] = number
+    line = np.empty(source.shape[1], np.float32)
+    for y in range(pattern.shape[0]):
+        spread_numbers(pattern[y], line)
+        shade_row(source[y], line, slope, offset, out[y])
+
+
+SUM, ROOT, PRODUCT = range(3)
+
+
+@kernel
+def shade_lines(source, lines, columns, kind, slope, offset, out):
+    """The same with a pattern that is the sum of a number for the line and one for the column, its root, or their product."""
+    numbers, line = np.empty(columns.size, np.float32), np.empty(source.shape[1], np.float32)
+    for y in range(lines.size):
+        own = lines[y]
+        if kind == PRODUCT:
+            for x in range(columns.size):
+                numbers[x] = own * columns[x]
         else:
-            for x in range(width):
-                for c in range(channels):
-                    line[x * channels + c] = pattern[y, x]
-        for i in range(size):
-            value = np.float32(source[y, i])
-            out[y, i] = convert(value + line[i] * (slope * value + offset), out)
+            for x in range(columns.size):
+                numbers[x] = own + columns[x]
+        if kind == ROOT:
+            for x in range(columns.size):
+                numbers[x] = np.sqrt(numbers[x])
+        spread_numbers(numbers, line)
+        shade_row(source[y], line, slope, offset, out[y])
+
+
+def shade_by_lines(
+    source: np.ndarray, light: tuple[np.ndarray, np.ndarray], kind: int, slope: float, out: np.ndarray
+) -> np.ndarray:
+    """Shades an image (H, W, C) by a pattern of lines and columns."""
+    shape = (source.shape[0], -1)
+    shade_lines(plain(source).reshape(shape), *light, kind, np.float32(slope), np.float32(0), out.reshape(shape))
+    return out
+
+
+def shading_by_lines(
+    shape: tuple[int, ...], dtype: np.dtype, light: tuple[np.ndarray, np.ndarray], kind: int, slope: float
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """`shade_by_lines` for images of a shape and type."""
+    rows, numbers = (shape[0], shape[1] * shape[2]), (*light, kind, np.float32(slope), np.float32(0))
+    like = np.empty((1, 1), dtype)
+    compute = machine_code(shade_lines, like, *numbers, like)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(source.reshape(rows), *numbers, out.reshape(rows))
+        return out
+
+    return run
 
 
 def shade(source: np.ndarray, pattern: np.ndarray, slope: float, offset: float, out: np.ndarray) -> np.ndarray:

@@ -1,11 +1,50 @@
 """Replaces values of bytes: inverts them, keeps a few bits, or applies a factor and an offset for each channel."""
 
+from functools import lru_cache
+
 import numpy as np
 
-from pipeflow.kernels.cpu.byte_tables import by_table
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.byte_tables import Filling, by_table
+from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
 
 LANES = 64  # pixels whose values are compared or computed at once
+
+
+@kernel
+def invert_bytes(source, out):
+    """255 - x for every byte."""
+    for i in range(source.size):
+        out[i] = ~source[i]
+
+
+@kernel
+def mask_bytes(source, mask, out):
+    """Keeps the bits of every byte that a mask has."""
+    for i in range(source.size):
+        out[i] = source[i] & mask
+
+
+def inverting() -> Filling:
+    """A function that inverts bytes."""
+    invert = machine_code(invert_bytes, BYTES, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        invert(source.ravel(), out.ravel())
+        return out
+
+    return run
+
+
+def masking(mask: int) -> Filling:
+    """A function that keeps the bits of bytes that a mask has."""
+    bits = np.uint8(mask)
+    keep = machine_code(mask_bytes, BYTES, bits, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        keep(source.ravel(), bits, out.ravel())
+        return out
+
+    return run
 
 
 @kernel
@@ -88,10 +127,28 @@ def shift_bytes(source, shifts, out):
             target[j] = np.uint8(min(max(value, np.int16(0)), np.int16(255)))
 
 
-def shifted(source: np.ndarray, shifts: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Adds a whole number from -255 to 255 for each channel, or one for all, to bytes."""
-    shift_bytes(plain(source).reshape(-1), np.resize(shifts.astype(np.int16), len(shifts) * LANES), out.reshape(-1))
+@lru_cache(maxsize=256)
+def repeated(shift: tuple[float, ...]) -> np.ndarray:
+    """Whole numbers from -255 to 255, repeated for many pixels."""
+    return np.resize(np.clip(np.rint(shift), -255, 255).astype(np.int16), len(shift) * LANES)
+
+
+def shifted(source: np.ndarray, shift: tuple[float, ...], out: np.ndarray) -> np.ndarray:
+    """Adds a number for each channel, or one for all, to bytes."""
+    shift_bytes(plain(source).reshape(-1), repeated(tuple(shift)), out.reshape(-1))
     return out
+
+
+def shifting(shift: tuple[float, ...]) -> Filling:
+    """`shifted` with these numbers."""
+    numbers = repeated(tuple(shift))
+    compute = machine_code(shift_bytes, BYTES, numbers, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(source.ravel(), numbers, out.ravel())
+        return out
+
+    return run
 
 
 def stretch(
@@ -120,14 +177,36 @@ def raised(source: np.ndarray, limit: float, shift: int, out: np.ndarray) -> np.
     return by_table(lambda values, result: raise_bytes(values, first, added, result), source, out)
 
 
+@kernel(fastmath=False)
+def autocontrast_bytes(source, channels, out):
+    """Stretches each channel to 0 to 255; a channel with only one value does not change."""
+    low, high = np.full(channels, np.uint8(255)), np.zeros(channels, np.uint8)
+    extremes(source, channels, low, high)
+    width = channels * LANES
+    center, factor, offset = np.zeros(width, np.float32), np.ones(width, np.float32), np.zeros(width, np.float32)
+    for j in range(width):
+        k = j % channels
+        if low[k] != high[k]:
+            center[j] = np.float32(low[k])
+            factor[j] = np.float32(255) / (np.float32(high[k]) - np.float32(low[k]))
+    stretch_lines(source, center, factor, offset, out)
+
+
 def autocontrast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Stretches each channel to 0 to 255; a channel with only one value does not change."""
-    channels = source.shape[-1]
-    low, high = np.full(channels, 255, np.uint8), np.zeros(channels, np.uint8)
-    extremes(plain(source).reshape(-1), channels, low, high)
-    flat = low == high
-    extent = np.where(flat, 255, high.astype(np.float32) - low)
-    return stretch(source, np.where(flat, 0, low), np.float32(255) / extent.astype(np.float32), np.zeros(channels), out)
+    autocontrast_bytes(plain(source).reshape(-1), source.shape[-1], out.reshape(-1))
+    return out
+
+
+def autocontrasting(channels: int) -> Filling:
+    """`autocontrast` for many calls."""
+    compute = machine_code(autocontrast_bytes, BYTES, channels, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(source.ravel(), channels, out.ravel())
+        return out
+
+    return run
 
 
 GREY = np.array([0.299, 0.587, 0.114], np.float32)

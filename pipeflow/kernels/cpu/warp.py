@@ -10,9 +10,10 @@ import numpy as np
 
 from pipeflow.kernels.cpu.blending import blend_pixels
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
+from pipeflow.kernels.cpu.displacement import fill_pixels
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.moving import row_of_places, take_pixels
-from pipeflow.kernels.cpu.simd.places import OUTSIDE, four_places
+from pipeflow.kernels.cpu.simd.places import GROUP, OUTSIDE, all_inside, four_places
 from pipeflow.kernels.cpu.simd.sums import weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -65,13 +66,20 @@ def warp_linear(source, matrix, fill, clamped, places, out):
         rest = four_places(xs, ys, width, height, right, channels, places, us, vs, columns)
         blend_pixels(flat, places, us, vs, channels, stride, line)
         if rest:
-            for j in range(columns):
-                if places[j] == OUTSIDE and not clamped:
-                    for k in range(channels):
-                        line[j * channels + k] = fill[k]
-                elif places[j] < 0:
+            j = 0
+            while j < columns:
+                begin = j
+                while j < columns and places[j] == OUTSIDE and not clamped:
+                    j += 1
+                if j > begin:
+                    fill_pixels(fill, begin, j, line)
+                    continue
+                while j + GROUP <= columns and all_inside(places, j):
+                    j += GROUP
+                if j < columns and places[j] < 0:
                     p, q = np.int64(np.floor(xs[j])), np.int64(np.floor(ys[j]))
                     border_pixel(source, p, q, us[j], vs[j], fill, clamped, line, j * channels)
+                j += 1
         weighted_rows(line, 0, 0, unit, 0, 1, target, i * size, size)
 
 

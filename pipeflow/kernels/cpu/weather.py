@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from pipeflow.kernels.cpu.byte_tables import Filling
 from pipeflow.kernels.cpu.casting import convert
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
 from pipeflow.kernels.cpu.noise import unit
 
 LIGHTNESSES = 511  # the number of sums of two bytes
@@ -57,14 +58,28 @@ def relight_bytes(source, moved, scale, out):
 
 
 def light_tables(lightness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each sum of a pixel's largest and smallest value: the new lightness, and the factor of distances from it."""
+    """For each sum of a pixel's largest and smallest value: the new lightness, and the factor of distances from it.
+
+    The argument is the new lightness for each of the 511 sums, from 0 to 255.
+    """
     before = np.arange(LIGHTNESSES) / 2
     room, wanted = np.minimum(before, 255 - before), np.minimum(lightness, 255 - lightness)
     scale = np.where(room > 0, wanted / np.where(room > 0, room, 1), 0)  # black and white have no colour to keep
     return lightness.astype(np.float32), scale.astype(np.float32)
 
 
-def relight(source: np.ndarray, lightness: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """RGB bytes with the lightness from a table of 511 entries, from 0 to 255."""
-    relight_bytes(plain(source).reshape(-1), *light_tables(lightness), out.reshape(-1))
+def relight(source: np.ndarray, tables: tuple[np.ndarray, np.ndarray], out: np.ndarray) -> np.ndarray:
+    """RGB bytes with the lightness from the tables of ``light_tables``."""
+    relight_bytes(plain(source).reshape(-1), *tables, out.reshape(-1))
     return out
+
+
+def relighting(tables: tuple[np.ndarray, np.ndarray]) -> Filling:
+    """`relight` with these tables."""
+    compute = machine_code(relight_bytes, BYTES, *tables, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(source.ravel(), *tables, out.ravel())
+        return out
+
+    return run

@@ -99,7 +99,7 @@ def _(call: DeviceCall) -> None:
 
 @effects.jigsaw.gpu_plan
 def _(item: Item) -> None:
-    effects.check_grid(item.args.grid)
+    effects.rows_and_columns(item.args.grid)
 
 
 @effects.jigsaw.gpu

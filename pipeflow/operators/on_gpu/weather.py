@@ -4,7 +4,6 @@ import numpy as np
 
 from pipeflow import seeds
 from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
-from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import TYPES
 from pipeflow.operators import weather
 from pipeflow.operators.color import full_range, three_channels
@@ -61,7 +60,7 @@ def _(call: DeviceCall) -> None:
 @weather.snow.gpu_plan
 def _(item: Item) -> tuple[np.ndarray, np.ndarray]:
     three_channels(item.input.shape, "weather.snow")
-    return kernels.weather.light_tables(weather.snow_lightness(item.args))
+    return weather.snow_tables(item.args.point, item.args.brightness)
 
 
 @weather.snow.gpu

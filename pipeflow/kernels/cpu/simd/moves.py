@@ -14,7 +14,9 @@ from pipeflow.kernels.cpu.simd.instructions import (
     INT64,
     extensions,
     load,
+    many,
     number,
+    over,
     splat,
     store,
     vector_function,
@@ -112,6 +114,25 @@ def copy_memory(builder, address, count, out, out_at):
     """out[out_at:][:count] = the elements in memory from an address on."""
     out = builder.gep(out.pointer, [out_at])
     cgutils.raw_memcpy(builder, out, builder.inttoptr(address, out.type), count, 1)
+
+
+LONG = 256  # bytes of a row from which on a loop over vectors is faster than a call of the system's function
+
+
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX)
+def copy_long_row(builder, source, source_at, count, out, out_at):
+    """`copy_row` for long rows."""
+    source, out = builder.gep(source.pointer, [source_at]), builder.gep(out.pointer, [out_at])
+    line = 64
+
+    def body(first: Any, lanes: int) -> None:
+        size = min(lanes, line)
+        places = [builder.add(first, INT64(size * part)) for part in range(lanes // size)]
+        values = [load(builder, builder.gep(source, [at]), many(INT8, size), 1) for at in places]
+        for at, value in zip(places, values, strict=True):
+            store(builder, value, builder.gep(out, [at]), 1)
+
+    over(builder, count, body, wide=4, width=line)
 
 
 @vector_function(DATA, INDEX, INDEX, types.uint8)

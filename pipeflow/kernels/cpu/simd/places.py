@@ -12,9 +12,11 @@ from pipeflow.kernels.cpu.simd.instructions import (
     FLOATS,
     INDEX,
     INT32,
+    INT64,
     at,
     load,
     many,
+    number,
     over,
     splat,
     store,
@@ -43,42 +45,63 @@ def four_places(builder, xs, ys, width, height, right, channels, places, us, vs,
     A place is the number of an element. If the left pixel is right of ``right`` or some of the four are outside, it is
     ``BORDER``; if all are outside, or the position is no number, it is ``OUTSIDE``. It returns True if there are such places.
     """
-    number, element = xs.pointer.type.pointee, places.pointer.type.pointee
-    outside = cgutils.alloca_once_value(builder, ir.IntType(1)(0))
-    builder.store(ir.IntType(1)(0), outside)
-    ends = [builder.sitofp(end, number) for end in (width, height, right, builder.sub(height, INDEX_ONE))]
-    pixel = builder.trunc(channels, element) if element == INT32 else channels
-    stride = builder.mul(width, channels)
-    stride = builder.trunc(stride, element) if element == INT32 else stride
+    scalar, element = xs.pointer.type.pointee, places.pointer.type.pointee
+    size = 4 if scalar == FLOAT else 8
+    some = cgutils.alloca_once_value(builder, ir.IntType(1)(0))
+    builder.store(ir.IntType(1)(0), some)
+    one = INT64(1)
+    ends = [builder.sitofp(builder.add(end, one), scalar) for end in (width, height)]
+    limits = [builder.add(right, one), builder.sub(height, one), builder.add(width, one), builder.add(height, one)]
+    # `right` is below 0 for a narrow image, and a negative number would be a large one
+    limits = [builder.select(builder.icmp_signed("<", end, INT64(0)), INT64(0), end) for end in limits]
+    numbers = [*limits, channels, builder.mul(width, channels)]
+    numbers = [builder.trunc(value, element) if element == INT32 else value for value in numbers]
 
     def body(first: Any, lanes: int) -> None:
-        kind, whole = many(number, lanes), many(element, lanes)
-        x, y = (load(builder, at(builder, one.pointer, first), kind, number_bytes) for one in (xs, ys))
-        left, top = _floor(builder, x), _floor(builder, y)
-        for part, weights in ((builder.fsub(x, left), us), (builder.fsub(y, top), vs)):
-            part = part if number == FLOAT else builder.fptrunc(part, many(FLOAT, lanes))
-            store(builder, part, at(builder, weights.pointer, first))
-        wide, tall, last, low = (_every(builder, end, kind) for end in ends)
-        least = ir.Constant(kind, [-1.0] * lanes) if lanes > 1 else number(-1.0)
-        zero = ir.Constant(kind, [0.0] * lanes) if lanes > 1 else number(0.0)
+        kind, whole = many(scalar, lanes), many(element, lanes)
 
-        def between(bottom: Any, value: Any, word: str, end: Any) -> Any:
-            return builder.and_(builder.fcmp_ordered(">=", value, bottom), builder.fcmp_ordered(word, value, end))
+        def limited(row: Any, end: Any) -> Any:  # positions far away, and no numbers, are moved next to the image
+            value, last = load(builder, at(builder, row.pointer, first), kind, size), _every(builder, end, kind)
+            least = ir.Constant(kind, [-2.0] * lanes) if lanes > 1 else scalar(-2.0)
+            value = builder.select(builder.fcmp_ordered(">", value, least), value, least)
+            return builder.select(builder.fcmp_ordered("<", value, last), value, last)
 
-        near = builder.and_(between(least, left, "<", wide), between(least, top, "<", tall))
-        inside = builder.and_(between(zero, left, "<=", last), between(zero, top, "<", low))
-        line = builder.mul(builder.fptosi(top, whole), _every(builder, stride, whole))
-        place = builder.add(line, builder.mul(builder.fptosi(left, whole), _every(builder, pixel, whole)))
-        border, beyond = (ir.Constant(whole, [x] * lanes) if lanes > 1 else element(x) for x in (BORDER, OUTSIDE))
+        parts = []
+        for row, end, weights in ((xs, ends[0], us), (ys, ends[1], vs)):
+            value = limited(row, end)
+            low = _floor(builder, value)
+            share = builder.fsub(value, low)
+            share = share if scalar == FLOAT else builder.fptrunc(share, many(FLOAT, lanes))
+            store(builder, share, at(builder, weights.pointer, first))
+            parts.append(builder.fptosi(low, whole))
+        left, top = parts
+        last, low, wide, tall, pixel, stride = (_every(builder, value, whole) for value in numbers)
+        border, beyond, step = (number(value, whole) for value in (BORDER, OUTSIDE, 1))
+
+        def below(value: Any, end: Any) -> Any:  # a negative number is a large one without a sign
+            return builder.icmp_unsigned("<", value, end)
+
+        inside = builder.and_(below(left, last), below(top, low))
+        near = builder.and_(below(builder.add(left, step), wide), below(builder.add(top, step), tall))
+        place = builder.add(builder.mul(top, stride), builder.mul(left, pixel))
         place = builder.select(inside, place, builder.select(near, border, beyond))
         store(builder, place, at(builder, places.pointer, first), element.width // 8)
         bits = builder.bitcast(inside, ir.IntType(lanes)) if lanes > 1 else inside
-        some = builder.icmp_unsigned("!=", bits, bits.type((1 << lanes) - 1))
-        builder.store(builder.or_(builder.load(outside), some), outside)
+        missing = builder.icmp_unsigned("!=", bits, bits.type((1 << lanes) - 1))
+        builder.store(builder.or_(builder.load(some), missing), some)
 
-    number_bytes = 4 if number == FLOAT else 8
     over(builder, total, body)
-    return builder.load(outside)
+    return builder.load(some)
 
 
-INDEX_ONE = ir.IntType(64)(1)
+GROUP = 64  # places that are looked at together
+
+
+@vector_function(DATA, INDEX, result=types.boolean)
+def all_inside(builder, places, first):
+    """True if none of a group of places is negative."""
+    element = places.pointer.type.pointee
+    kind = ir.VectorType(element, GROUP)
+    found = load(builder, at(builder, places.pointer, first), kind, element.width // 8)
+    bits = builder.bitcast(builder.icmp_signed("<", found, number(0, kind)), ir.IntType(GROUP))
+    return builder.icmp_unsigned("==", bits, bits.type(0))

@@ -203,6 +203,35 @@ def mean_row(builder, sums, stride, count, half, factor, shift, out, out_offset,
     over(builder, total, body, wide=4, width=32)
 
 
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX)
+def slide_row(builder, source, entering, leaving, sums, at_sum, total):
+    """Adds the bytes from ``entering`` on to sums of 16 bits, and subtracts those from ``leaving`` on."""
+    sums = at(builder, sums.pointer, at_sum)
+
+    def body(first: Any, lanes: int) -> None:
+        if lanes == 1:
+            parts, size = [first], 1
+        else:
+            parts, size = [builder.add(first, INT64(32 * part)) for part in range(lanes // 32)], 32
+        kind, wide = many(INT8, size), many(INT16, size)
+        values = []
+        for place in parts:
+            more, less = (
+                builder.zext(load(builder, at(builder, source.pointer, builder.add(row, place)), kind, 1), wide)
+                for row in (entering, leaving)
+            )
+            now = load(builder, at(builder, sums, place), wide, 2)
+            values.append(builder.add(now, builder.sub(more, less)))
+        for place, value in zip(parts, values, strict=True):
+            store(builder, value, at(builder, sums, place), 2)
+
+    whole = builder.mul(builder.sdiv(total, INT64(32)), INT64(32))  # a part must not be added twice
+    with builder.if_then(builder.icmp_signed(">", whole, INT64(0))):
+        over(builder, whole, body, wide=4, width=32)
+    with cgutils.for_range(builder, builder.sub(total, whole), intp=INT64) as rest:
+        body(builder.add(whole, rest.index), 1)
+
+
 @vector_function(DATA, INDEX, DATA, INDEX, INDEX)
 def round_row(builder, source, offset, out, out_offset, total):
     """out[:total] = source[:total] in the type of out: floats, or bytes rounded half to even."""
