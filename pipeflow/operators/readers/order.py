@@ -264,7 +264,8 @@ class Order:
         """`count` picks of the strided order from place `start` of an endless line of epochs."""
         epoch, position = np.divmod(start + self.shard_id + self.num_shards * np.arange(count), self.size)
         index = np.empty(count, np.int64)
-        for number in np.unique(epoch).tolist():
+        # np.unique would load numpy.ma, which takes longer than many first batches.
+        for number in sorted(set(epoch.tolist())):
             there = epoch == number
             index[there] = self.indices(position[there], number)
         return Picks(index, position, epoch, np.zeros(count, bool))
