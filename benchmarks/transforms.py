@@ -5,7 +5,7 @@ torchvision and kornia get tensors in their own layout, DALI gets a batch in a p
 
     python benchmarks/transforms.py [--photographs FOLDER] [resize rotate ...]
 
-Without a folder of photographs the images are drawn; the names are the rows to measure.
+Without a folder of photographs the images are drawn; the names are the rows to measure, or parts of the names of several.
 """
 
 from __future__ import annotations
@@ -554,18 +554,23 @@ def main() -> int:
         np.save(SETTINGS["photographs"], np.stack(images))
         del words[place : place + 2]
     wanted = [word.lower() for word in words]
-    rows = [name for name in pipeflow()[0] if not wanted or any(word in name.lower() for word in wanted)]
+    names = {name.lower(): name for name in pipeflow()[0]}
+    rows = [
+        name
+        for low, name in names.items()
+        if not wanted or any(word == low or (word not in names and word in low) for word in wanted)
+    ]
     results = measure(__file__, sides(), rows, SETTINGS, repetitions=5)
-    names = [name for name in LIBRARIES if any(name in row for row in results.values())]
+    libraries = [name for name in LIBRARIES if any(name in row for row in results.values())]
     lines, ratios = [], []
     for case, found in results.items():
         medians = {name: spread(measures, lambda row: row["an image"])[0] for name, measures in found.items()}
         others = [value for name, value in medians.items() if name != "pipeflow"]
         ratio = min(others) / medians["pipeflow"] if others else float("nan")
         ratios += [ratio] if others else []
-        speeds = [f"{1 / medians[name]:.0f}" if name in medians else "" for name in names]
+        speeds = [f"{1 / medians[name]:.0f}" if name in medians else "" for name in libraries]
         lines.append((case, *speeds, f"{ratio:.2f}" if others else ""))
-    table(f"Images of {HEIGHT} x {WIDTH} a second, one thread", ["transform", *names, "to the best other"], lines)
+    table(f"Images of {HEIGHT} x {WIDTH} a second, one thread", ["transform", *libraries, "to the best other"], lines)
     behind = [line[0] for line in lines if line[-1] and float(line[-1]) < 1]
     print(
         f"\nrows: {len(lines)}, first on {len(ratios) - len(behind)} of {len(ratios)}; behind: {', '.join(behind) or 'none'}"

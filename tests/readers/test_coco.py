@@ -72,6 +72,21 @@ def test_what_is_chosen(tmp_path):
     assert [sample[-1].tolist() for sample in named] == [[11], [2]]
 
 
+def test_images_of_one_file_and_categories_of_one_id(tmp_path):
+    """Every image is read with its own boxes; a name in `images` means all its images; a category has its first place."""
+    again = {"id": 5, "width": 6, "height": 5, "file_name": "a.jpg"}
+    other = {"id": 6, "image_id": 5, "category_id": 3, "bbox": [1, 0, 2, 2], "segmentation": []}
+    options = {"annotations_file": str(tmp_path / "a.json"), "file_root": str(tmp_path), "image_ids": True}
+    write(tmp_path, [*IMAGES, again], [*ANNOTATIONS, other], [*CATEGORIES, {"id": 70}])
+    samples = CocoReader(**options)
+    found = [samples.fetch(place) for place in range(len(samples))]
+    assert [sample[3].tolist() for sample in found] == [[2], [5], [9], [11], [12]]
+    assert [sample[2].tolist() for sample in found[:2]] == [[1, 2], [2]]
+    assert [sample[0].tobytes() for sample in found[:2]] == [b"a.jpg", b"a.jpg"]
+    named = CocoReader(**options, images=["c.jpg", "a.jpg"])
+    assert [named.fetch(place)[3].tolist() for place in range(len(named))] == [[11], [2], [5]]
+
+
 def test_polygons(tmp_path):
     """Rows of object, start and end, in vertices or in numbers; a mask of run lengths has none."""
     table, vertices = read(tmp_path, polygon_masks=True)[0][3:]

@@ -125,7 +125,10 @@ def test_relative_bounds_are_rounded_as_dali_rounds_them(tmp_path, arguments, ex
         ({"roi_start": (2,), "roi_axes": (2,)}, "axis 2 is not one of the 2 axes"),
         ({"roi_start": (1, 1), "roi_axes": (0, -2)}, "an axis occurs twice"),
         ({"roi_start": (1, 1, 1)}, "a slice of 2 axes needs 2 numbers, got 3"),
-        ({"roi_shape": (-1, 2), "out_of_bounds_policy": "pad"}, "roi_shape must not be negative"),
+        *[
+            ({"roi_shape": (-1, 2), "out_of_bounds_policy": policy}, "roi_shape must not be negative")
+            for policy in ("error", "pad", "trim_to_shape")
+        ],
     ],
 )
 def test_impossible_regions_name_the_file(tmp_path, arguments, message):

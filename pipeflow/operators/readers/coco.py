@@ -1,5 +1,6 @@
 """`fn.readers.coco`: images with their boxes, labels and masks from an annotation file in COCO's format."""
 
+import itertools
 import json
 import math
 from typing import Any
@@ -103,8 +104,8 @@ class CocoReader:
         self._masks = [_mask(*mask) for _, _, mask in found] if self._polygons or self._pixels else []
 
     def _chosen(self, document: Any, images: Any) -> list[dict[str, Any]]:
-        """The entries of the images to read, checked, in their order."""
-        entries: dict[str, dict[str, Any]] = {}
+        """The entries of the images to read, checked, in their order. Several entries may have the same file."""
+        entries: dict[str, list[dict[str, Any]]] = {}
         ids = set()
         for place, entry in enumerate(_rows(document, "images", self._file)):
             where = f"{self._file}: image {entry.get('id', place)!r}"
@@ -118,19 +119,21 @@ class CocoReader:
             if entry["id"] in ids:
                 raise BadData(f"{where}: two images have this id")
             ids.add(entry["id"])
-            entries[name] = entry
+            entries.setdefault(name, []).append(entry)
         if images is None:
-            return sorted(entries.values(), key=lambda entry: entry["id"])
+            return sorted(itertools.chain.from_iterable(entries.values()), key=lambda entry: entry["id"])
         names = strings(images, "images")
         for name in names:
             if name not in entries:
                 raise ValueError(f"'images' names {name!r}, which is not among the images of {self._file}")
-        return [entries[name] for name in names]
+        return [entry for name in names for entry in entries[name]]
 
     def _labels_of(self, document: Any) -> dict[int, int]:
-        """The label of each category: its place in the file, from 1."""
-        rows = _rows(document, "categories", self._file, missing=False)
-        return {_integer(row, "id", f"{self._file}: category {number}"): number for number, row in enumerate(rows, 1)}
+        """The label of each category: its place in the file, from 1; the first place if it occurs again."""
+        labels: dict[int, int] = {}
+        for number, row in enumerate(_rows(document, "categories", self._file, missing=False), 1):
+            labels.setdefault(_integer(row, "id", f"{self._file}: category {number}"), number)
+        return labels
 
     def __len__(self) -> int:
         return len(self._paths)

@@ -100,12 +100,13 @@ class FilePart:
 
     def _cut(self, file: Any, path: str, header: NpyHeader) -> np.ndarray:
         try:
-            bounds = inside(self.slice.bounds(header.shape), header.shape, self.policy)
+            bounds = self.slice.bounds(header.shape)
+            if any(length < 0 for _, length in bounds):
+                raise ValueError(f"roi_shape must not be negative, got {[length for _, length in bounds]}")
+            bounds = inside(bounds, header.shape, self.policy)
         except (ValueError, IndexError) as error:
             error.add_note(f"in {path}, an array of shape {header.shape}")
             raise
-        if any(length < 0 for _, length in bounds):
-            raise ValueError(f"roi_shape must not be negative, got {[length for _, length in bounds]} for {path}")
         inner = inside(bounds, header.shape, "trim_to_shape")
         part = tuple(slice(start, start + length) for start, length in inner)
         native = header.dtype.newbyteorder("=")
