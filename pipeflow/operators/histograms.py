@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeflow.declare import Out, Sample, default, operator, required
+from pipeflow.declare import Out, Sample, Spec, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
 PAGE = """Grey values spread over the range of their type."""
@@ -27,6 +27,12 @@ def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
         kernels.histograms.equalize(image[..., None], out[..., None])
         return out
     return kernels.histograms.equalize(image, out)
+
+
+@equalize.ready
+def _(specs: tuple[Spec, ...], _args: Any) -> Any:
+    shape = specs[0].shape
+    return None if specs[0].layout != "HWC" or 0 in shape else kernels.histograms.equalizing(shape[-1])
 
 
 @operator(

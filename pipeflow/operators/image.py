@@ -260,6 +260,14 @@ def gaussian_blur(
     return kernels.filters.filter_separable(image, windows, out)
 
 
+@gaussian_blur.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if specs[0].layout != "HWC" or 0 in shape or args.dtype not in (None, dtype):
+        return None
+    return kernels.filters.filtering(shape, dtype, blur_windows(args.sigma, args.window_size, 2))
+
+
 @gaussian_blur.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)

@@ -116,6 +116,22 @@ def rotate(
     return kernels.warp.warp(image, matrix, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
 
 
+@rotate.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape = specs[0].shape
+    extents = rotated_extents(shape[:-1], args.angle, args.axis, args.size, args.keep_size)
+    return _warping(specs, args, rotation(shape, extents, args.angle, args.axis), extents)
+
+
+def _warping(specs: tuple[Spec, ...], args: Any, matrix: np.ndarray, extents: Sequence[int]) -> Any:
+    """The short form of a warp of images by this matrix."""
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if specs[0].layout != "HWC" or 0 in shape or args.dtype not in (None, dtype):
+        return None
+    fill = border(args.fill_value, dtype)
+    return kernels.warp.warping(shape, dtype, matrix, fill, args.interp_type == INTERP_NN, extents[1])
+
+
 def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: Any) -> np.ndarray:
     """The matrix from positions of the canvas to positions of an image of this shape."""
     if len(extents) == 2:
@@ -196,6 +212,14 @@ def warp_affine(
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
     return kernels.warp.warp(image, values, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
+
+
+@warp_affine.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if len(specs) > 1:
+        return None
+    matrix = warp_matrix(len(specs[0].shape) - 1, args.matrix, args.inverse_map)
+    return _warping(specs, args, matrix, given_size(args.size, len(specs[0].shape) - 1) or specs[0].shape[:-1])
 
 
 def warp_matrix(ndim: int, matrix: Any, inverse_map: bool) -> np.ndarray:

@@ -5,8 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeflow.kernels.cpu.byte_tables import Filling
 from pipeflow.kernels.cpu.casting import as_type, cast
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.sums import tap_row, weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -67,6 +68,21 @@ def filter_separable(source: np.ndarray, windows: list[np.ndarray], out: np.ndar
         for plane, result in zip(deep, target, strict=True):
             filter_separable(plane, windows[1:], result)
     return out if target is out else cast(target, out)
+
+
+def filtering(shape: tuple[int, ...], dtype: np.dtype, windows: list[np.ndarray]) -> Filling | None:
+    """`filter_separable` along two axes of images (H, W, C) of this shape and type; None for other types."""
+    if dtype not in FAST or len(windows) != 2:
+        return None
+    rows, like = (shape[0], shape[1] * shape[2]), np.empty((1, 1), dtype)
+    numbers = shape[2], *windows
+    compute = machine_code(filter_rows, like, *numbers, like)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(source.reshape(rows), *numbers, out.reshape(rows))
+        return out
+
+    return run
 
 
 @lru_cache(maxsize=256)

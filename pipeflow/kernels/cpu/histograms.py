@@ -3,7 +3,8 @@
 import cv2
 import numpy as np
 
-from .jit import kernel, plain
+from .byte_tables import Filling
+from .jit import BYTES, kernel, machine_code, plain
 
 # successive bytes use different counters in turn: to wait for the previous addition would take several times as long
 PARTS = 12
@@ -63,16 +64,31 @@ def even_tables(counts, pixels, tables):
             tables[k, value] = np.uint8(np.rint(np.float32(below) * factor)) if rest else np.uint8(value)
 
 
+@kernel
+def equalize_bytes(source, channels, out):
+    """Counts the values of each channel of interleaved bytes, and spreads them."""
+    counts, tables = np.zeros((channels, 256), np.uint32), np.empty((channels, 256), np.uint8)
+    count_values(source, channels, counts)
+    even_tables(counts, source.size // channels, tables)
+    replace_values(source, tables, out)
+
+
 def equalize(source: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Equalizes bytes; the last axis is the channels."""
     if source.size:
-        channels = source.shape[-1]
-        flat = plain(source).reshape(-1)
-        counts, tables = np.zeros((channels, 256), np.uint32), np.empty((channels, 256), np.uint8)
-        count_values(flat, channels, counts)
-        even_tables(counts, source.size // channels, tables)
-        replace_values(flat, tables, out.reshape(-1))
+        equalize_bytes(plain(source).reshape(-1), source.shape[-1], out.reshape(-1))
     return out
+
+
+def equalizing(channels: int) -> Filling:
+    """`equalize` for many calls."""
+    compute = machine_code(equalize_bytes, BYTES, channels, BYTES)
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(source.ravel(), channels, out.ravel())
+        return out
+
+    return run
 
 
 def written(found: np.ndarray, out: np.ndarray) -> np.ndarray:

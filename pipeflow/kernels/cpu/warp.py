@@ -9,9 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from pipeflow.kernels.cpu.blending import blend_pixels
+from pipeflow.kernels.cpu.byte_tables import Filling
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.displacement import fill_pixels
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, machine_code, plain
 from pipeflow.kernels.cpu.moving import row_of_places, take_pixels
 from pipeflow.kernels.cpu.simd.places import GROUP, OUTSIDE, all_inside, four_places
 from pipeflow.kernels.cpu.simd.sums import weighted_rows
@@ -179,3 +180,25 @@ def warp(source: np.ndarray, matrix: np.ndarray, fill: float | None, nearest: bo
     else:
         warp_volume(plain(image), matrix, values, fill is None, nearest, target)
     return out if target is out else cast(target, out)
+
+
+def warping(
+    shape: tuple[int, ...], dtype: np.dtype, matrix: np.ndarray, fill: float | None, nearest: bool, columns: int
+) -> Filling | None:
+    """`warp` by a matrix of 2 x 3 for images (H, W, C) of this shape, to results of this type; None for other types."""
+    if dtype not in FAST or len(shape) != 3:
+        return None
+    like, clamped = np.empty((1, 1, 1), dtype), fill is None
+    numbers = np.ascontiguousarray(matrix, np.float64)
+    values = fill_of(fill or 0.0, shape[2], dtype if nearest else np.dtype(np.float32))
+    kind = row_of_places(np.broadcast_to(like, shape), 0).dtype
+    compute = machine_code(
+        warp_nearest if nearest else warp_linear, like, numbers, values, clamped, np.empty(0, kind), like
+    )
+
+    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+        image = source if source.flags.c_contiguous else np.ascontiguousarray(source)
+        compute(image, numbers, values, clamped, np.empty(columns, kind), out)
+        return out
+
+    return run
