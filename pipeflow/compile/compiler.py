@@ -28,8 +28,7 @@ def compile(graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise"
     keeping.check(graph)
     if any(node.op.role == "gradients" for node in graph.nodes):
         graph = resolve_name("pipeflow.compile.gradients:expand")(graph)
-    graph = read_back(graph)
-    divided = mixed.split(graph, codec)
+    divided = graph if graph.needs_no_gpu else mixed.split(read_back(graph), codec)
     plan = _compile(divided, seed, fuse, on_error)
     if any(node.device == "mixed" for node in divided.nodes):
         plan.identity = _compile(mixed.split(graph, False), seed, False, on_error).fingerprint()

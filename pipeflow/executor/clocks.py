@@ -22,6 +22,7 @@ from pipeflow.executor.figures import WAITS, StageFigures, Statistics, StepFigur
 from pipeflow.executor.settings import Settings, available_cpus
 from pipeflow.plan import Plan, Stage, Step
 
+NO_WAITS = np.zeros(len(WAITS) + 1, np.int64)
 BRIEF_SECONDS = 50e-6  # shorter tasks count as busy all the time: to read the thread's clock would take too long
 STEP_CLOCK_MIN_SECONDS = 50e-6  # a step that takes longer for a sample has its own clock: this costs about one percent
 PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter changes hands every 5 ms
@@ -286,7 +287,7 @@ class Measures:
         self._rows: list[tuple[float, ...]] = []  # the deliveries that were not added to the sums below
         self._before: tuple[float, float, int] | None = None  # the end of the last delivery in them, and its thread
         self._waited = 0.0
-        self._waits = np.zeros(len(WAITS) + 1, np.int64)
+        self._waits = NO_WAITS
         self._batches = self._samples = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._loops: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOPS)
@@ -336,7 +337,7 @@ class Measures:
         asked, now, used, got, ready, samples, thread = np.array(rows).T
         waits = now - asked
         self._waited += float(waits.sum())
-        self._waits += np.bincount(np.searchsorted(WAITS, waits), minlength=len(WAITS) + 1)
+        self._waits = self._waits + np.bincount(np.searchsorted(WAITS, waits), minlength=len(WAITS) + 1)
         self._batches += len(rows)
         self._samples += int(samples.sum())
         self._ready.extend(ready[-RECENT:].astype(int).tolist())

@@ -28,8 +28,7 @@ class Course:
         self.ending: Ending = "fill"  # how readers end their epochs
         self.ended = False  # a source has ended the epoch with StopIteration
         self.failures: Callable[[], list[int]] = lambda: [0, 0]  # the counts of failures, for the state
-        self._after: dict[str, Any] = {}
-        self.mark()
+        self._after: dict[str, Any] = {"states": {}}  # set by `mark`, when all sources are known
 
     @property
     def readers(self) -> list[SourceStep]:

@@ -14,6 +14,7 @@ from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.settings import Settings, available_cpus
 
 COMPUTING = 0.75
+LEAST = 2  # threads that always work
 WINDOW = 8  # batches, and seconds, of a window
 WINDOW_SECONDS = 0.02
 PAUSE = 64  # batches until the limit is tried again; each time twice as many
@@ -26,7 +27,7 @@ class Crowd:
 
     def __init__(self, threads: int, processors: int, look: Callable[[], Effort]) -> None:
         self.most = threads
-        self.threads, self._limit, self._look = threads, max(2, processors), look
+        self.threads, self._limit, self._look = threads, max(LEAST, processors), look
         self._before: Effort | None = None  # at the beginning of a window
         self._since = 0.0
         self._count = 0  # batches until the window ends; below zero until it begins
@@ -35,11 +36,12 @@ class Crowd:
     @classmethod
     def of(cls, settings: Settings, stages: Sequence[StageRunner], look: Callable[[], Effort]) -> "Crowd | None":
         """None if there are no more threads than processors, or functions that may wait for each other."""
-        meeting = any(runner.meets or runner.strands > 1 for runner in stages)
-        processors = available_cpus()
-        if settings.synchronous or meeting or "num_threads" in settings.automatic:
+        if settings.threads <= LEAST or settings.synchronous or "num_threads" in settings.automatic:
             return None
-        return cls(settings.threads, processors, look) if settings.threads > max(2, processors) else None
+        processors = available_cpus()
+        if settings.threads <= processors or any(runner.meets or runner.strands > 1 for runner in stages):
+            return None
+        return cls(settings.threads, processors, look)
 
     @property
     def limited(self) -> bool:

@@ -98,15 +98,15 @@ class Watch:
 
     def over(self, plan: Plan) -> Plan:
         """The same plan with every function that has a ``timeout`` watched; worker processes watch themselves."""
-        externals = dict(plan.externals)
+        limited: dict[str, Any] = {}
         for stage in plan.stages:
             for step in stage.steps:
                 constants = dict(step.constants)
                 function, seconds = constants.get("function", constants.get("func")), constants.get("timeout")
                 if stage.kind != "processes" and seconds is not None and isinstance(function, External):
-                    externals[function.name] = Limited(plan.externals[function.name], seconds, self)
+                    limited[function.name] = Limited(plan.externals[function.name], seconds, self)
                     self._shortest = seconds if self._shortest is None else min(self._shortest, seconds)
-        return replace(plan, externals=externals)
+        return replace(plan, externals={**plan.externals, **limited}) if limited else plan
 
     def patience(self) -> float | None:
         """Seconds until a call may be overdue, including one that begins now; None without limits."""

@@ -80,18 +80,21 @@ class Built(Definition):
                 raise InvalidState(f"the checkpoint cannot be loaded: {NOT_COMPILED}")
             self._debug = handle.debug.DebugRun(self._define.function, settings)
             return
-        graph = self._without_gpu(self._recorded())
-        read = compiling.read_back.announced(graph)
-        if read:
-            warnings.warn(
-                f"this is on the GPU and needed on the CPU before a launch: {', '.join(read)}. In each batch the pipeline copies "
-                "it to the CPU and waits for that copy. Compute it on the CPU, or write .cpu() after it if the copy is meant",
-                stacklevel=outside_package(),
-            )
+        graph, codec = self._recorded(), False
+        if not graph.needs_no_gpu:
+            graph = self._without_gpu(graph)
+            read = compiling.read_back.announced(graph)
+            if read:
+                warnings.warn(
+                    f"this is on the GPU and needed on the CPU before a launch: {', '.join(read)}. In each batch the pipeline "
+                    "copies it to the CPU and waits for that copy. Compute it on the CPU, or write .cpu() after it if the copy "
+                    "is meant",
+                    stacklevel=outside_package(),
+                )
+            codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
         if settings.bytes_per_sample:
             for node in graph.nodes:
                 node.hint = node.hint or (settings.bytes_per_sample,) * node.count
-        codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
         if not self._seed_given:
             share_order_of_shards(graph)
         self._plan = compiling.compiler.compile(graph, settings.seed or 0, settings.fuse, settings.on_error, codec)

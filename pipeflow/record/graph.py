@@ -119,6 +119,11 @@ class Graph:
     nodes: list[GraphNode] = field(default_factory=list)
     outputs: list[Edge] = field(default_factory=list)
 
+    @property
+    def needs_no_gpu(self) -> bool:
+        """True if all calls run on the CPU."""
+        return all(node.device == "cpu" for node in self.nodes)
+
     def find(self, name: str) -> GraphNode | None:
         """The node with a name: its unique name, the name from the user, or the one that DALI gives."""
         return next((node for node in self.nodes if name in (node.name, node.known_as)), None)

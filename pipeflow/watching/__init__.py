@@ -10,7 +10,8 @@ TELEMETRY = "OTEL_EXPORTER_OTLP_ENDPOINT"  # a variable of OpenTelemetry
 
 def watch(executor: Any) -> None:
     """Traces an executor and serves its metrics, if the environment has the variables for it."""
-    if any(os.environ.get(name) for name in (TRACE, PORT, TOP, TELEMETRY)):
+    found = os.environ.get
+    if found(TRACE) or found(PORT) or found(TOP) or found(TELEMETRY):
         resolve_name(f"{__name__}.environment:watch")(executor)
 
 

@@ -4,6 +4,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from pipeflow import types
@@ -206,6 +207,8 @@ def _parameters(source: Any) -> list[str]:
 
     As in DALI, `def batch(index=0)` gets the index. If the default is data, as in `lambda array=array: [array]`, it is kept.
     """
+    if type(source) is FunctionType and not (source.__defaults__ or source.__kwdefaults__ or source.__dict__):
+        return list(source.__code__.co_varnames[: source.__code__.co_argcount])  # a tenth of the time
     try:
         signature = inspect.signature(source)
     except (TypeError, ValueError):
