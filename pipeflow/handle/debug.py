@@ -284,6 +284,7 @@ class DebugRun:
         self.course.ending = "partial"  # most loops over epochs need this; run() sets "fill"
         self.course.failures = self.failures.state
         self.failures.epoch_size = self.course.epoch_size
+        self.course.mark()
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
         self._ready: _Ready | None = None  # a batch that was made and that no caller has yet
         self._broken = False  # the making of a batch was interrupted
