@@ -5,7 +5,8 @@ The contract. A difference between it and the code is a bug.
 1.  *Order.* Batches are delivered in the order in which they were scheduled. An ``ordered`` stage (sources, Python functions
     called one after another) takes batch k only when every earlier batch has passed it.
 2.  *Work.* A thread takes the oldest work in the ring of batches: a chunk of samples of a sample stage, or a whole
-    batch of any other stage. It waits only if the ring has none, and is woken by notification: nothing polls or sleeps.
+    batch of any other stage. It waits only if the ring has none, and is woken by notification: nothing polls or sleeps. Only a
+    caller that waits looks once a second whether an interrupt came.
 3.  *Success.* ``take`` returns the outputs of the oldest batch. They are the caller's for as long as anything refers to them.
 4.  *An error in a step* is kept with its batch and sample; the other samples of that stage still run, the later stages of
     that batch do not. ``take`` raises it in the batch's turn: the whole batch is consumed, prefetched ones are kept, and the

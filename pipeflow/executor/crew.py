@@ -34,6 +34,9 @@ class Tasks(Protocol):
         """Does a task."""
 
 
+NOTICED_SECONDS = 1.0
+
+
 class Gate:
     """A gate at which one thread waits until another opens it. If it was opened before, the wait is over at once.
 
@@ -50,6 +53,10 @@ class Gate:
     def wait(self, seconds: float | None = None) -> bool:
         """Returns when the gate is opened, or after a number of seconds, and closes it again; True if it was opened."""
         return self._lock.acquire(timeout=-1 if seconds is None else seconds)
+
+    def wait_a_while(self, seconds: float | None = None) -> bool:
+        """The same for at most NOTICED_SECONDS: an interrupt that comes just before a wait does not end it, only the next one."""
+        return self.wait(NOTICED_SECONDS if seconds is None else min(seconds, NOTICED_SECONDS))
 
     def open(self) -> bool:
         """Lets the thread continue; returns True if the gate was closed. Only one thread at a time may open it."""

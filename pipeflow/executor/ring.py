@@ -494,7 +494,7 @@ class Executor:
                 if gate not in self.crew.callers:
                     self.crew.callers.append(gate)
             patience = self.watch.patience()
-            late = not gate.wait(patience if self.crowd is None else self.crowd.patience(patience))
+            late = not gate.wait_a_while(patience if self.crowd is None else self.crowd.patience(patience))
             for call in () if patience is None else self.watch.overdue():
                 with self._lock:
                     self._give_up(call)

@@ -364,6 +364,25 @@ def test_sigint_while_waiting():
     assert done.stdout.strip() == "[0, 1, 2, 3] [4, 5, 6, 7]", done.stderr
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this system cannot send a signal past a thread")
+def test_sigint_that_does_not_end_the_wait():
+    """Ctrl-C ends run() also if the signal did not interrupt its wait: it came just before, or another thread got it."""
+    done = program(
+        """
+        gate, inside = threading.Event(), threading.Event()
+        pipe = define(lambda x: inside.set() or gate.wait() and x)
+        threading.Thread(target=lambda: inside.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            pipe.run()
+        except KeyboardInterrupt:
+            gate.set()
+            print(pipe.run()[0].as_array().tolist())
+        """
+    )
+    assert done.stdout.strip() == "[0, 1, 2, 3]", done.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_use_after_fork_is_refused():
     """In a forked child every call says why it cannot work; the parent goes on, and the child may build its own."""
