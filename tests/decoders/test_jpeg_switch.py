@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from decoders.jpeg_files import SAMPLINGS, encoded, photograph
+from decoders.jpeg_files import SAMPLINGS, encoded, photograph, write
 from decoders.jpeg_fuzzing import corpus, window_of
 from decoders.pictures import exif
+from decoders.progressive_files import write_progressive
 from decoders.test_fuzz import mutant
 from helpers import LONG
 from PIL import Image
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.kernels import kept_code
-from pipeflow.kernels.cpu import images, jpeg, jpeg_switch
+from pipeflow.kernels.cpu import images, jpeg, jpeg_progressive, jpeg_switch
 
 pytestmark = pytest.mark.timeout(600)  # the first test compiles the decoder
 
@@ -31,19 +32,22 @@ def new_switch():
 
 @pytest.fixture(scope="module")
 def loaded():
-    """Compiles the decoder, once."""
+    """Compiles the decoders, once."""
     jpeg.load()
+    jpeg_progressive.load()
 
 
 @pytest.fixture
 def turn(monkeypatch, loaded):
-    """A function that turns the compiled decoder on or off."""
-    switch = new_switch()
-    switch._off = True
-    monkeypatch.setattr(jpeg_switch, "decoding", switch)
+    """A function that turns the compiled decoders on or off."""
+    switches = {name: new_switch() for name in ("decoding", "decoding_progressive")}
+    for name, switch in switches.items():
+        switch._off = True
+        monkeypatch.setattr(jpeg_switch, name, switch)
 
     def turn(on):
-        switch.on = on
+        for switch in switches.values():
+            switch.on = on
 
     return turn
 
@@ -63,11 +67,11 @@ def equal(first, second):
     return first.dtype == second.dtype and np.array_equal(first, second)
 
 
-def turned(data, orientation):
+def turned(data, orientation, progressive=False):
     """The same file with an EXIF orientation."""
     picture = Image.open(io.BytesIO(data))
     file = io.BytesIO()
-    picture.save(file, "JPEG", quality=90, exif=exif(orientation))
+    picture.save(file, "JPEG", quality=90, exif=exif(orientation), progressive=progressive)
     return file.getvalue()
 
 
@@ -77,8 +81,8 @@ def test_results_do_not_depend_on_the_decoder(turn, orientation, color):
     """All colours, types and orientations, whole images and windows, gray files too."""
     rng = np.random.default_rng(orientation)
     picture = photograph(53, 71)
-    for sampling in ("4:2:0", "4:4:4", "gray"):
-        data = turned(encoded(picture, sampling), orientation)
+    for sampling, progressive in (("4:2:0", False), ("4:4:4", False), ("gray", False), ("4:2:0", True)):
+        data = turned(encoded(picture, sampling), orientation, progressive)
         for dtype in (np.uint8, np.uint16, np.float32):
             wanted = images.Wanted(color, np.dtype(dtype), adjust_orientation=bool(rng.integers(4)))
             height, width = (53, 71) if orientation < 5 or not wanted.adjust_orientation else (71, 53)
@@ -89,6 +93,69 @@ def test_results_do_not_depend_on_the_decoder(turn, orientation, color):
                     results.append(outcome(data, wanted, window, images.Limits()))
                 assert not isinstance(results[0], tuple)
                 assert equal(*results), (sampling, dtype, window)
+
+
+def outcomes(turn, data, window=None, **limits):
+    """What comes of a file with and without the compiled decoders."""
+    results = []
+    for on in (False, True):
+        turn(on)
+        results.append(outcome(data, images.Wanted(), window, images.Limits(**limits)))
+    return results
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_cut_files_have_one_outcome(turn, progressive):
+    """At every byte, with and without a mark of the end."""
+    data = encoded(photograph(24, 40), "4:2:0", 60, progressive=progressive)
+    for end in range(len(data)):
+        for tail in (b"", b"\xff\xd9"):
+            assert equal(*outcomes(turn, data[:end] + tail)), (end, tail)
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_unusual_files_have_one_outcome(turn, progressive):
+    """Other bits, components, extents, kinds of frames, and segments between the others."""
+    data = encoded(photograph(24, 40), "4:2:0", 60, progressive=progressive)
+    frame, scan = data.index(b"\xff\xc2" if progressive else b"\xff\xc0"), data.index(b"\xff\xda")
+    changed = {
+        frame + 1: [b"\xc0", b"\xc1", b"\xc2", b"\xc3", b"\xc5", b"\xc9", b"\xca"], frame + 4: [b"\x0c"],
+        frame + 5: [b"\0\0", b"\0\x19", b"\0\x17", b"\xff\xff\xff\xff"], frame + 9: [b"\1", b"\2", b"\4"],
+        frame + 11: [b"\x12", b"\x42", b"\x44"], frame + 14: [b"\x12", b"\x22"],
+    }  # fmt: skip
+    inserted = [
+        b"\xff" * 9, b"\0", data[:2], b"\xff\xdd\0\4\0\0", b"\xff\xdd\0\4\x27\x0f", b"\xff\xdd\0\4\0\1", b"\xff\xc4\0\2",
+        b"\xff\xdc\0\4\0\x18", b"\xff\xfe\0\2", b"\xff\xfe\0\1", b"\xff\xe2\0\3a", b"\xff\xd0", b"\xff\xd9", b"\xff\x01",
+    ]  # fmt: skip
+    files = [data[:at] + x + data[at + len(x) :] for at, values in changed.items() for x in values]
+    files += [data[:at] + x + data[at:] for at in (2, frame, scan, len(data) - 40, len(data)) for x in inserted]
+    for file in files:
+        for window in (None, (0, 0, 5, 40), (23, 39, 1, 1)):
+            assert equal(*outcomes(turn, file, window)), file
+    for limits in (
+        {"max_pixels": 959},
+        {"max_pixels": 960},
+        {"max_bytes": 2879},
+        {"max_bytes": 2880},
+        {"damaged": True},
+    ):
+        assert equal(*outcomes(turn, data, **limits))
+        assert equal(*outcomes(turn, data[:-60], **limits))
+
+
+@pytest.mark.parametrize("extents", [(65500, 1), (65501, 1), (65535, 1), (1, 65500), (1, 65501), (1, 65535)])
+def test_the_largest_extents_have_one_outcome(turn, extents):
+    """libjpeg-turbo refuses more than 65,500 rows or columns."""
+    rng, blocks = np.random.default_rng(0), [-(-extent // 8) for extent in extents]
+    coefficients = [rng.integers(-20, 20, (*blocks, 64)) * (np.arange(64) == 0)]
+    scans = [([0], 0, 0, 0, 0), ([0], 1, 63, 0, 0)]
+    for data in (
+        write(*extents, "gray", coefficients, np.full((1, 64), 5), rng),
+        write_progressive(*extents, "gray", coefficients, np.full((1, 64), 5), rng, scans=scans),
+    ):
+        results = outcomes(turn, data)
+        assert equal(*results)
+        assert isinstance(results[0], tuple) == (max(extents) > 65500)
 
 
 @pytest.mark.parametrize("damaged", [False, True])

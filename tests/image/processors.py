@@ -14,7 +14,7 @@ from decoders.jpeg_files import SAMPLINGS, encoded, photograph
 from llvmlite import binding
 from numba.core import codegen
 
-from pipeflow.kernels.cpu import everyday, fused, jpeg, jpeg_forward, normalize, resample
+from pipeflow.kernels.cpu import everyday, fused, jpeg, jpeg_forward, jpeg_progressive, normalize, resample
 from pipeflow.kernels.cpu.simd import instructions
 
 FACTORS = np.array([110.0, 120.0, 130.0], np.float32), np.array([0.017, 0.018, 0.019], np.float32)
@@ -43,6 +43,16 @@ def decoded(_rng, _dtype):
             yield out
 
 
+def progressive(_rng, _dtype):
+    for number, sampling in enumerate(SAMPLINGS):
+        data = encoded(photograph(53, 71, number), sampling, restart=number % 3, progressive=True)
+        for window in ((0, 0, 53, 71), (7, 9, 21, 37)):
+            size = (53, 71, 1 if sampling == "gray" else 3)
+            out = np.zeros((*window[2:], 3), np.uint8)
+            assert jpeg_progressive.decode(np.frombuffer(data, np.uint8), size, "RGB", window, out)
+            yield out
+
+
 def compressed(_rng, _dtype):
     for quality in (10, 50, 95):
         out = np.zeros((53, 71, 3), np.uint8)
@@ -50,7 +60,7 @@ def compressed(_rng, _dtype):
         yield out
 
 
-WORK = {"resized": resized, "cut": cut, "decoded": decoded, "compressed": compressed}
+WORK = {"resized": resized, "cut": cut, "decoded": decoded, "progressive": progressive, "compressed": compressed}
 
 
 def digest(names):
@@ -67,6 +77,7 @@ KERNELS = {
     "resized": "resample_to_planes",
     "cut": "to_planes",
     "decoded": "decode_image",
+    "progressive": "decode_progressive",
     "compressed": "distort_image",
 }
 TOGETHER = {"fmadd", "fmsub", "fnmadd", "fnmsub", "fmla", "fmls", "vfmadd132ps", "vfmadd213ps", "vfmadd231ps"}

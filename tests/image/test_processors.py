@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 # The first has only SSE2, the second AVX2 and an instruction that rounds a product and a sum together.
 OLDEST, MIDDLE = ("x86-64", "+sse2"), ("haswell", "")
 QUICK = ["cut"]
-ALL = ["cut", "resized", "decoded", "compressed"]
+ALL = ["cut", "resized", "decoded", "progressive", "compressed"]
 
 
 def told(folder, processor, verb, names):

@@ -31,6 +31,7 @@ IDENTITY, ACROSS, DOWN, FACTORS, DC_CODE, AC_CODE, IN_SCAN, DECODED = range(8)
 # first scan.
 SENT = COMPONENT + 3 * RECORD
 FRAME = SENT + 3 * 64
+LARGEST = 65500  # rows and columns; libjpeg refuses more
 MOST_MISSING = 5  # bits; files of libjpeg miss two at most
 
 # A Huffman code as it is stored: the number of codes of each length from 1 to 16, then the symbols.
@@ -119,7 +120,7 @@ def read_frame(data, place, end, frame):
     if bits != 8 or count not in (1, 3):
         return UNKNOWN_FORM
     frame[HEIGHT], frame[WIDTH] = number_at(data, place + 1), number_at(data, place + 3)
-    if end - place != 6 + 3 * count or frame[HEIGHT] == 0 or frame[WIDTH] == 0:
+    if end - place != 6 + 3 * count or not 0 < frame[HEIGHT] <= LARGEST or not 0 < frame[WIDTH] <= LARGEST:
         return DAMAGED
     for c in range(count):
         at, record = place + 6 + 3 * c, COMPONENT + RECORD * c
@@ -403,7 +404,7 @@ def read_size(data):
     if end - begin < 6 or data[begin] != 8:
         return nothing
     height, width, components = number_at(data, begin + 1), number_at(data, begin + 3), np.int64(data[begin + 5])
-    if height == 0 or width == 0 or (components != 1 and components != 3):
+    if not 0 < height <= LARGEST or not 0 < width <= LARGEST or (components != 1 and components != 3):
         return nothing
     for i in range(begin, min(begin - 2 + _LOOKED_AT, data.size) - 1):
         if data[i] == 0xFF and data[i + 1] == 0xDD:
