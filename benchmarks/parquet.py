@@ -2,7 +2,7 @@
 
 Rows with a text of about a kilobyte, a list of 64 numbers and a label are read by two threads. The figures are CPU time of all
 threads for an epoch, in which the groups of rows are decoded again: each epoch has a new pipeline. A permutation of all rows is
-measured where all groups fit into `cache_bytes`, windows of a tenth of the rows where no group does.
+measured where all groups fit into `decoded_bytes`, windows of a tenth of the rows where no group does.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ ROWS, GROUP = 20_000, 500
 ORDERS = {
     "in order": {},
     "shuffled": {"random_shuffle": True},
-    "in order, no room": {"cache_bytes": 0},
-    "in windows, no room": {"random_shuffle": True, "cache_bytes": 0, "shuffle_window": ROWS // 10},
+    "in order, no room": {"decoded_bytes": 0},
+    "in windows, no room": {"random_shuffle": True, "decoded_bytes": 0, "shuffle_window": ROWS // 10},
 }
 
 

@@ -4495,6 +4495,8 @@ class experimental:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4519,6 +4521,8 @@ class experimental:
                 stick_to_shard: read the same shard in every epoch; False: the next one
                 pad_last_batch: fill the last batch of an epoch with copies of its last sample
                 lazy_init: open the data with the first batch; False: when the pipeline is built
+                cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+                cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
             """
 
 class illumination:
@@ -4966,6 +4970,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -4987,6 +4993,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5004,6 +5012,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5025,6 +5035,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5042,6 +5054,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5063,6 +5077,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5080,6 +5096,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5101,6 +5119,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5121,6 +5141,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5145,6 +5167,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5165,6 +5189,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5189,6 +5215,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5209,6 +5237,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5233,6 +5263,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5253,6 +5285,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5277,6 +5311,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5297,6 +5333,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5321,6 +5359,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5341,6 +5381,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5365,6 +5407,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5392,6 +5436,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5424,6 +5470,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @overload
@@ -5558,6 +5606,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5583,6 +5633,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5602,6 +5654,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5626,6 +5680,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5641,6 +5697,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5661,6 +5719,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5685,6 +5745,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5714,6 +5776,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5741,6 +5805,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5773,6 +5839,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5780,7 +5848,7 @@ class readers:
         *,
         paths: Any,
         columns: Any,
-        cache_bytes: int | None = 1073741824,
+        decoded_bytes: int | None = 1073741824,
         shuffle_window: int | None = None,
         shard_id: int | None = 0,
         num_shards: int | None = 1,
@@ -5790,6 +5858,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5802,8 +5872,8 @@ class readers:
         Arguments:
             paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
             columns: names of the columns, one output each; `image.bytes` is a field of a structure
-            cache_bytes: size of decoded groups of rows that are kept in memory
-            shuffle_window: number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever `cache_bytes` is; default: all rows of the epoch
+            decoded_bytes: size of decoded groups of rows that are kept in memory
+            shuffle_window: number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever `decoded_bytes` is; default: all rows of the epoch
             shard_id: number of the shard that this reader reads, from 0
             num_shards: number of shards into which the data is divided, one for each reader
             random_shuffle: read the samples of each epoch in a random order
@@ -5812,6 +5882,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5830,6 +5902,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5853,6 +5927,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5869,6 +5945,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5890,6 +5968,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
     @staticmethod
@@ -5909,6 +5989,8 @@ class readers:
         stick_to_shard: bool | Literal[0, 1] | None = False,
         pad_last_batch: bool | Literal[0, 1] | None = False,
         lazy_init: bool | Literal[0, 1] | None = False,
+        cache: str | None = None,
+        cache_bytes: Any = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -5933,6 +6015,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
 class reductions:

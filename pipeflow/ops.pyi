@@ -3876,6 +3876,8 @@ class experimental:
                 stick_to_shard: read the same shard in every epoch; False: the next one
                 pad_last_batch: fill the last batch of an epoch with copies of its last sample
                 lazy_init: open the data with the first batch; False: when the pipeline is built
+                cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+                cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
             """
 
             def __init__(
@@ -3895,6 +3897,8 @@ class experimental:
                 stick_to_shard: bool | Literal[0, 1] | None = False,
                 pad_last_batch: bool | Literal[0, 1] | None = False,
                 lazy_init: bool | Literal[0, 1] | None = False,
+                cache: str | None = None,
+                cache_bytes: Any = None,
                 name: str | None = None,
                 device: Literal['cpu', 'gpu', 'mixed'] | None = None,
                 preserve: bool | Literal[0, 1] | None = False,
@@ -4265,6 +4269,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4281,6 +4287,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4308,6 +4316,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4327,6 +4337,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4362,6 +4374,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4389,6 +4403,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4457,6 +4473,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4477,6 +4495,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4504,6 +4524,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4523,6 +4545,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4546,6 +4570,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4561,6 +4587,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4593,6 +4621,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4617,6 +4647,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4652,6 +4684,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4679,6 +4713,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4694,8 +4730,8 @@ class readers:
         Arguments:
             paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
             columns: names of the columns, one output each; `image.bytes` is a field of a structure
-            cache_bytes: size of decoded groups of rows that are kept in memory
-            shuffle_window: number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever `cache_bytes` is; default: all rows of the epoch
+            decoded_bytes: size of decoded groups of rows that are kept in memory
+            shuffle_window: number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever `decoded_bytes` is; default: all rows of the epoch
             shard_id: number of the shard that this reader reads, from 0
             num_shards: number of shards into which the data is divided, one for each reader
             random_shuffle: read the samples of each epoch in a random order
@@ -4704,6 +4740,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4711,7 +4749,7 @@ class readers:
             *,
             paths: Any,
             columns: Any,
-            cache_bytes: int | None = 1073741824,
+            decoded_bytes: int | None = 1073741824,
             shuffle_window: int | None = None,
             shard_id: int | None = 0,
             num_shards: int | None = 1,
@@ -4721,6 +4759,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4747,6 +4787,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4765,6 +4807,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4789,6 +4833,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4805,6 +4851,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,
@@ -4832,6 +4880,8 @@ class readers:
             stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
             lazy_init: open the data with the first batch; False: when the pipeline is built
+            cache: folder of this machine that keeps what was read from URLs, for later epochs, other processes and later runs
+            cache_bytes: limit of the size of that folder, such as "500MB"; default: "10GB"
         """
 
         def __init__(
@@ -4851,6 +4901,8 @@ class readers:
             stick_to_shard: bool | Literal[0, 1] | None = False,
             pad_last_batch: bool | Literal[0, 1] | None = False,
             lazy_init: bool | Literal[0, 1] | None = False,
+            cache: str | None = None,
+            cache_bytes: Any = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool | Literal[0, 1] | None = False,

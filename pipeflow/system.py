@@ -59,6 +59,12 @@ def wait_for_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
+def unlock(descriptor: int) -> None:
+    """Releases the lock of a file, also for forked children that have the descriptor."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def user() -> str:
     """A number or name for the user that runs this process."""
     return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")

@@ -9,6 +9,8 @@ A call of an OpDef is checked and passed to the current ``interpreter``. Inside 
 everywhere else it runs at once (``eager``).
 """
 
+from pipeflow.declare.amounts import bytes_of as bytes_of
+from pipeflow.declare.amounts import positive as positive
 from pipeflow.declare.binding import Call as Call
 from pipeflow.declare.binding import bind as bind
 from pipeflow.declare.binding import check_names as check_names

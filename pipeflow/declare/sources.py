@@ -165,6 +165,14 @@ class Source:
         """The reason why the state cannot be saved; "" if it can."""
         return ""
 
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each, with what is known of their versions."""
+        return []
+
+    def cache_figures(self) -> dict[str, int] | None:
+        """Numbers of reads and bytes of the source's cache of files; None if it has none."""
+        return None
+
     def reader_meta(self) -> dict[str, int] | None:
         """Sizes and sharding; None if the source is no reader."""
         return None

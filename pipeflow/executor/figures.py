@@ -53,6 +53,24 @@ class StageFigures:
 
 
 @dataclass(frozen=True)
+class CacheFigures:
+    """The use of the folder in which a reader keeps what it read from URLs, since the pipeline was built."""
+
+    name: str  # of the reader's node
+    hits: int  # reads that needed no data from a server
+    misses: int
+    bytes_found: int
+    bytes_read: int  # from servers
+    bytes_kept: int
+    bytes_not_kept: int  # too large for the folder, the disk was full, or other processes were writing
+
+    def __str__(self) -> str:
+        parts = f"{_megabytes(self.bytes_found)} found, {_megabytes(self.bytes_read)} read from servers"
+        lost = f", {_megabytes(self.bytes_not_kept)} not kept" if self.bytes_not_kept else ""
+        return f"cache of {self.name}: {self.hits} hits, {count_of(self.misses, 'miss', 'misses')}; {parts}{lost}"
+
+
+@dataclass(frozen=True)
 class Statistics:
     """The figures of a run; print it for a table."""
 
@@ -75,6 +93,7 @@ class Statistics:
     loops: tuple[tuple[float, float], ...] = ()  # the loop's own time from batch to batch: seconds, and on a processor
     others: float = 0.0  # the average number of processors that other programs used
     used: float = 0.0  # processor seconds of this process
+    caches: tuple[CacheFigures, ...] = ()  # of the readers that keep what they read from URLs
 
     @property
     def work(self) -> float:
@@ -112,7 +131,7 @@ class Statistics:
             cells = [f"{1e3 * self.per_batch(number):9.3f}" for number in numbers]
             cells.append(" " * 8 + "?" if step.kept is None else f"{1e3 * self.per_batch(step.kept):9.3f}")
             lines.append(f"{step.title:>30} {' '.join(cells)}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.caches)])
 
 
 @dataclass(frozen=True)
@@ -143,6 +162,10 @@ class ExposedWait:
 
 
 NOT_THE_BOTTLENECK = "the input is not your bottleneck"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.3g} MB"
 
 
 def in_ms(seconds: float) -> str:

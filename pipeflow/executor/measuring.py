@@ -3,7 +3,8 @@
 The caller has the executor's lock during every call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from pipeflow import timing
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import GilProbe, Measures
-from pipeflow.executor.figures import Statistics
+from pipeflow.executor.figures import CacheFigures, Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
 from pipeflow.plan import Plan
@@ -90,8 +91,17 @@ class Measuring:
     def figures(self, threads: Sequence[Thread]) -> Statistics:
         """The times since measuring began; until there are enough batches after a probe, the times with the probe."""
         if self._disturbed is not None and self.measures.batches < ENOUGH_BATCHES:
-            return self._disturbed
-        return self.measures.statistics(self.stages, self.settings, threads)
+            found = self._disturbed
+        else:
+            found = self.measures.statistics(self.stages, self.settings, threads)
+        return replace(found, caches=tuple(self.caches()))
+
+    def caches(self) -> Iterator[CacheFigures]:
+        """The figures of the sources that keep what they read from URLs."""
+        for part in self._parts():
+            for item in part:
+                if (sums := item.cache_figures()) is not None:
+                    yield CacheFigures(item.step.name, **sums)
 
     def of_operators(self, threads: Sequence[Thread]) -> dict[str, Any]:
         """For each operator its times, and the bytes of its outputs if they were counted."""
@@ -105,6 +115,8 @@ class Measuring:
                 figure.waited,
             )
             known["gil_seconds"] = figure.kept
+        for cache in found.caches:
+            result.setdefault(cache.name, {})["cache"] = {k: v for k, v in asdict(cache).items() if k != "name"}
         return result
 
     def work(self) -> Effort:

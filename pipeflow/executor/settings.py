@@ -1,6 +1,5 @@
 """The settings of a pipeline, checked once."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds, system, types
-from pipeflow.declare import check_rule
+from pipeflow.declare import bytes_of, check_rule, positive
 from pipeflow.executor.workers import check_start_method
 
 # With larger numbers a program would fill the memory before it fails, or would never make its first batch.
@@ -133,28 +132,6 @@ class Settings:
         if self.memory is not None:
             saved["memory"] = self.memory
         return saved | ({"on_error": self.on_error} if isinstance(self.on_error, str) else {})
-
-
-def bytes_of(name: str, value: Any) -> int:
-    """A number of bytes, or a text such as "2GB" or "500 MB"."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(i?)[bB]?\s*", value)
-        if found is None:
-            raise ValueError(f"{name} must be a number of bytes or a text such as '2GB', got {value!r}")
-        base = 1024 if found[3] else 1000
-        value = int(float(found[1]) * base ** " kmgt".index(found[2].lower() or " "))
-    return positive(name, value, 2**62)
-
-
-def positive(name: str, value: Any, most: int) -> int:
-    """An integer from 1 to a largest one."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    if value > most:
-        raise ValueError(f"{name} must be at most {most}, got {value}")
-    return int(value)
 
 
 def few(name: str, value: Any) -> int:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import system
+from pipeflow.saving.folders import own_folder
 
 # sample, offset, bytes of its description, bytes of its data, their checksum, the digest of its sources
 _LINE = struct.Struct("<QQIQIQ")
@@ -67,7 +68,7 @@ class Kept:
         if in_memory:  # every user can write to the parent folder, so another user may have made this folder, or a link
             system.private_folder(self._home)
         else:
-            _own(self._home)
+            own_folder(self._home)
         with _alone(self._home):
             if in_memory:
                 for other in self._others():
@@ -226,12 +227,6 @@ def memory_home() -> Path:
     return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"pipeflow-cache-{system.user()}"
 
 
-def _own(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
-
-
 _holding: set[int] = set()  # the threads inside `_alone`
 _left: list[Path] = []  # caches in memory that the garbage collector has closed inside `_alone`
 
@@ -246,6 +241,7 @@ def _alone(home: Path) -> Iterator[None]:
         system.wait_for_lock(descriptor)
         yield
     finally:
+        system.unlock(descriptor)  # else a child that was forked in the meantime would keep the lock
         os.close(descriptor)
         _holding.discard(thread)
         with contextlib.suppress(IndexError):

@@ -17,6 +17,8 @@ FAMILIES = {
     "pipeflow_operator_seconds_total": (COUNTER, "Time in a step, over all threads."),
     "pipeflow_operator_busy_seconds_total": (COUNTER, "The part of this time on a processor."),
     "pipeflow_failed_samples_total": (COUNTER, "Samples that failed and were skipped or replaced."),
+    "pipeflow_cache_reads_total": (COUNTER, "Reads of URLs by readers with a cache."),
+    "pipeflow_cache_bytes_total": (COUNTER, "Bytes of these reads that the cache had, and that came from servers."),
     "pipeflow_queue_depth": (GAUGE, "Batches that are ready for the loop."),
     "pipeflow_threads": (GAUGE, "Threads of the pipeline."),
 }
@@ -71,6 +73,11 @@ def _rows(figures: Statistics, failures: Iterable[Any], ready: int) -> Iterator[
         yield "pipeflow_operator_busy_seconds_total", "", labels, step.busy
     for operator, count in Counter(failure.operator for failure in failures).items():
         yield "pipeflow_failed_samples_total", "", {"operator": operator}, count
+    for cache in figures.caches:
+        for result, count, size in (("hit", cache.hits, cache.bytes_found), ("miss", cache.misses, cache.bytes_read)):
+            labels = {"step": cache.name, "result": result}
+            yield "pipeflow_cache_reads_total", "", labels, count
+            yield "pipeflow_cache_bytes_total", "", labels, size
     yield "pipeflow_queue_depth", "", {"step": "output"}, ready
     yield "pipeflow_threads", "", {}, figures.threads
 

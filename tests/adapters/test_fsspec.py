@@ -8,8 +8,10 @@ import pytest
 from PIL import Image
 
 from pipeflow import fn, pipeline_def
+from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.sequence import SequenceReader
+from pipeflow.operators.readers.view import OUTSIDE
 
 pytestmark = pytest.mark.adapters
 
@@ -20,7 +22,7 @@ def store(monkeypatch):
     import fsspec
 
     monkeypatch.setattr(remote, "PAUSE", 0)
-    monkeypatch.setattr(remote, "_known", {})
+    monkeypatch.setattr(OUTSIDE, "known", {})
     made = fsspec.filesystem("memory")
     for number in range(3):
         data = io.BytesIO()
@@ -109,3 +111,46 @@ def test_what_fails_is_tried_again(store, monkeypatch):
     faults += [OSError("reset")] * remote.TRIES
     with pytest.raises(OSError, match=rf"memory://folder/0.npy: reset \({remote.TRIES} tries\)"):
         remote.read_whole("memory://folder/0.npy")
+
+
+def raw(files, **arguments):
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def define():
+        return fn.readers.file(files=files, **arguments)[0]
+
+    pipe = define()
+    found = [x.tobytes() for (batch,) in pipe.epoch() for x in batch.samples()]
+    return found, [figures.bytes_read for figures in pipe.statistics().caches]
+
+
+def test_a_cache_compares_the_versions_that_a_file_system_states(store, tmp_path):
+    """What did not change is not read again; what changed is, also with the same size, in the same process."""
+    cache = {"cache": str(tmp_path)}
+    expected = [store.cat_file(f"/folder/{number}.npy") for number in range(3)]
+    assert raw("memory://folder/*.npy", **cache)[0] == expected
+    assert raw("memory://folder/*.npy", **cache) == (expected, [0])
+    expected[1] = expected[1][::-1]
+    store.pipe_file("/folder/1.npy", expected[1])
+    assert raw("memory://folder/*.npy", **cache) == (expected, [len(expected[1])])
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(store, tmp_path, monkeypatch):
+    """Its bytes are not kept under the version that was stated before."""
+    real = type(store).cat_file
+    monkeypatch.setattr(type(store), "cat_file", lambda *arguments, **keywords: real(*arguments, **keywords) + b"x")
+    with pytest.raises(BadData, match=r"1.npy has changed while it was read: it had \d+ bytes, and has \d+"):
+        raw("memory://folder/1.npy", cache=str(tmp_path))
+    assert not list(tmp_path.rglob("*-*"))
+
+
+def test_members_of_an_archive_are_cached(store, tmp_path):
+    """A new archive in place of the old one is seen by the next pipeline, with a cache and without."""
+    archive = tmp_path / "a.zip"
+    for contents in ([b"one", b"two"], [b"TWO", b"one", b"three"], [b"TWO", b"ONE", b"three"]):
+        with zipfile.ZipFile(archive, "w") as target:
+            for number, content in enumerate(contents):
+                target.writestr(f"{number}.bin", content)
+        url = f"zip://*.bin::{archive}"
+        assert raw(url)[0] == contents
+        assert raw(url, cache=str(tmp_path / "kept"))[0] == contents
+        assert raw(url, cache=str(tmp_path / "kept")) == (contents, [0])

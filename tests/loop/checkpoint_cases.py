@@ -202,7 +202,7 @@ def _reading(name, **order):
 @_case
 def windows_of_rows():
     rows = fn.readers.parquet(
-        paths=str(folder() / "data.parquet"), columns=["n"], shuffle_window=4, random_shuffle=True, cache_bytes=0
+        paths=str(folder() / "data.parquet"), columns=["n"], shuffle_window=4, random_shuffle=True, decoded_bytes=0
     )
     return rows, fn.random.uniform()
 

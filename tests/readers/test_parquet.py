@@ -72,7 +72,7 @@ def test_it_is_a_reader_like_the_others(files):
     rows = [tuple(np.asarray(expected(n)[name]) for name in names) for n in range(COUNT + 3)]
     check_reader(lambda: ParquetReader(paths=str(files), columns=names), rows)
     samples = ParquetReader(
-        paths=[files / "b.parquet", files / "a.parquet"], columns=["label", "image.path"], cache_bytes=0
+        paths=[files / "b.parquet", files / "a.parquet"], columns=["label", "image.path"], decoded_bytes=0
     )
     assert [int(samples.fetch(n)[0]) for n in (0, 3, 13)] == [11, 0, 10]
     assert samples.fetch(0)[1].item() == "11.png"
@@ -80,8 +80,8 @@ def test_it_is_a_reader_like_the_others(files):
     assert samples.source_info(9) == f"{files / 'a.parquet'} row 6"
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 2**30])
-def test_a_group_is_decoded_once_and_the_next_one_ahead(files, cache_bytes, monkeypatch):
+@pytest.mark.parametrize("decoded_bytes", [0, 2**30])
+def test_a_group_is_decoded_once_and_the_next_one_ahead(files, decoded_bytes, monkeypatch):
     """In order every group is decoded once, whatever is kept; shuffled once where all are kept."""
     decoded = []
     original = ParquetReader._decoded
@@ -90,7 +90,7 @@ def test_a_group_is_decoded_once_and_the_next_one_ahead(files, cache_bytes, monk
         decoded.append(group)
         return original(self, group)
 
-    samples = ParquetReader(paths=str(files), columns=["label"], cache_bytes=cache_bytes)
+    samples = ParquetReader(paths=str(files), columns=["label"], decoded_bytes=decoded_bytes)
     monkeypatch.setattr(ParquetReader, "_decoded", counted)
     samples._cache._decode = samples._decoded
     assert [int(samples.fetch(n)[0]) for n in range(14)] == list(range(14))
@@ -100,7 +100,7 @@ def test_a_group_is_decoded_once_and_the_next_one_ahead(files, cache_bytes, monk
     decoded.clear()
     for n in (13, 0, 7, 13, 0, 7):
         samples.fetch(n)
-    assert bool(decoded) == (cache_bytes == 0)
+    assert bool(decoded) == (decoded_bytes == 0)
 
 
 def test_in_a_pipeline(files):
@@ -305,7 +305,7 @@ def test_each_group_of_a_window_is_decoded_once(many, monkeypatch):
         @pipeline_def(batch_size=4, num_threads=1, seed=2)
         def define():
             return fn.readers.parquet(
-                paths=str(many), columns=["n"], random_shuffle=True, cache_bytes=0, shuffle_window=window, name="rows"
+                paths=str(many), columns=["n"], random_shuffle=True, decoded_bytes=0, shuffle_window=window, name="rows"
             )
 
         pipe = define()

@@ -1,17 +1,10 @@
 """Patterns, braces and URLs in the paths of readers: a server on this machine that fails in every way, and no byte is wrong."""
 
-import base64
-import contextlib
-import hashlib
-import http.server
 import io
 import json
-import queue
-import socket
 import tarfile
 import threading
 from concurrent.futures import Future
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow
@@ -21,6 +14,8 @@ from helpers import LONG
 from PIL import Image
 from pyarrow import parquet
 from readers import records
+from readers.file_server import FAULTS
+from readers.test_fits import image, unit, write
 
 from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.declare import Request
@@ -28,6 +23,7 @@ from pipeflow.errors import BadData
 from pipeflow.operators.readers import ahead, groups_ahead, pieces, remote
 from pipeflow.operators.readers.caffe import CaffeReader
 from pipeflow.operators.readers.files import stated
+from pipeflow.operators.readers.fits import FitsReader
 from pipeflow.operators.readers.hedges import SEEN, Budget, Hedges, Latencies, Race, _Resender
 from pipeflow.operators.readers.order import Order
 from pipeflow.operators.readers.parquet import ParquetReader
@@ -36,102 +32,6 @@ from pipeflow.operators.readers.reader import Reader
 from pipeflow.operators.readers.sequence import SequenceReader
 from pipeflow.operators.readers.tfrecord import write_index
 from pipeflow.operators.readers.webdataset import write_index as write_tar_index
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Gives the files of its server, and the faults that wait there first."""
-
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one packet for headers and body
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        server = self.server
-        path = urlsplit(self.path).path
-        server.requests.append((path, self.headers.get("Range")))
-        fault = server.faults.pop(0) if server.faults else None
-        if server.meeting is not None:
-            server.meeting.wait()
-        if fault == "reset":
-            self._hang_up()
-            return
-        if isinstance(fault, int):
-            self._reply(fault, b"no", {})
-            return
-        if path.startswith("/moved/"):
-            self._reply(302, b"", {"Location": "/" + path[7:]})
-            return
-        if path not in server.files:
-            self._reply(404, b"", {})
-            return
-        data = server.files[path]
-        headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"'}
-        status, part = 200, data
-        wanted = self.headers.get("Range")
-        if wanted and server.gives_parts:
-            first, last = map(int, wanted[6:].split("-"))
-            if first >= len(data):
-                self._reply(416, b"", {**headers, "Content-Range": f"bytes */{len(data)}"})
-                return
-            status, part = 206, data[first : last + 1]
-            headers["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{len(data)}"
-        if server.sums:
-            headers["Content-MD5"] = base64.b64encode(hashlib.md5(part).digest()).decode()
-        if fault == "wrong":
-            part = bytes(x ^ 1 for x in part)
-        if fault == "slow":
-            self._reply(status, part, headers, len(part) // 2, slow=True)
-            return
-        self._reply(status, part, headers, len(part) // 2 if fault == "short" else None)
-
-    def _reply(self, status, body, headers, sent=None, slow=False):
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body if sent is None else body[:sent])
-        if sent is not None:
-            self.wfile.flush()
-            if slow:  # the rest never comes; what does come is the end of the connection
-                self.server.closed.put(self.connection.recv(1))
-            self._hang_up()
-
-    def _hang_up(self):
-        self.close_connection = True
-        with contextlib.suppress(OSError):  # the client may have closed it
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-
-class Quiet(http.server.ThreadingHTTPServer):
-    request_queue_size = 1024  # connections that wait to be accepted
-
-    def handle_error(self, *_):
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A server of files on this machine."""
-    made = Quiet(("127.0.0.1", 0), Handler)
-    made.daemon_threads = True
-    made.meeting, made.closed = None, queue.Queue()
-    made.files, made.faults, made.requests, made.gives_parts, made.sums = {}, [], [], True, False
-    made.url = f"http://127.0.0.1:{made.server_address[1]}"
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    monkeypatch.setattr(remote, "PAUSE", 0)
-    monkeypatch.setattr(remote, "_known", {})
-    monkeypatch.setattr(remote, "_hedges", Hedges())
-    yield made
-    remote.close_connections()
-    made.shutdown()
-    thread.join()
-    made.server_close()
-
-
-FAULTS = ["reset", "short", 500, 502, 503, 504, 429, 408]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -317,17 +217,23 @@ def local_and_remote(server, folder, names, reader, batch_size):
     for name in names:
         server.files[f"/{name}"] = (folder / name).read_bytes()
 
-    def batches(base):
+    def batches(base, **cache):
         @pipeline_def(batch_size=batch_size, num_threads=2, seed=1)
         def define():
-            found = reader([f"{base}/{name}" for name in names])
+            found = reader([f"{base}/{name}" for name in names], **cache)
             return tuple(found.values()) if isinstance(found, dict) else found
 
-        return [[samples(output) for output in batch] for batch in define().epoch()]
+        pipe = define()
+        found = [[samples(output) for output in batch] for batch in pipe.epoch()]
+        return found, [figures.bytes_read for figures in pipe.statistics().caches]
 
-    expected = batches(str(folder))
-    server.faults = [fault for one in FAULTS for fault in (one, None)]
-    assert batches(server.url) == expected
+    expected, _ = batches(str(folder))
+    cache = {"cache": str(folder / "kept")}
+    for arguments in ({}, cache):
+        server.faults = [fault for one in FAULTS for fault in (one, None)]
+        assert batches(server.url, **arguments)[0] == expected
+    server.faults = []
+    assert batches(server.url, **cache) == (expected, [0])
     return expected
 
 
@@ -336,33 +242,43 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path, patient):
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", np.arange(number + 2))
     names = [f"{number}.npy" for number in range(3)]
-    local_and_remote(server, tmp_path, names, lambda files: fn.readers.numpy(files=files), 3)
-    local_and_remote(server, tmp_path, names, lambda files: fn.readers.file(files=files), 3)
+    local_and_remote(server, tmp_path, names, lambda files, **cache: fn.readers.numpy(files=files, **cache), 3)
+    local_and_remote(server, tmp_path, names, lambda files, **cache: fn.readers.file(files=files, **cache), 3)
 
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for number in range(4):
             member = tarfile.TarInfo(f"{number}.bin")
             member.size = 100 * number
             tar.addfile(member, io.BytesIO(bytes([number]) * member.size))
-    local_and_remote(server, tmp_path, ["a.tar"], lambda paths: fn.readers.webdataset(paths=paths, ext="bin"), 4)
+    local_and_remote(
+        server, tmp_path, ["a.tar"], lambda paths, **cache: fn.readers.webdataset(paths=paths, ext="bin", **cache), 4
+    )
     index = str(tmp_path / "a.idx")
     write_tar_index(str(tmp_path / "a.tar"), index)
     local_and_remote(
-        server, tmp_path, ["a.tar"], lambda paths: fn.readers.webdataset(paths=paths, index_paths=index, ext="bin"), 4
+        server,
+        tmp_path,
+        ["a.tar"],
+        lambda paths, **cache: fn.readers.webdataset(paths=paths, index_paths=index, ext="bin", **cache),
+        4,
     )
 
     data = b"".join(records.record(records.example({"i": [n]})) for n in range(4))
     (tmp_path / "a.tfrecord").write_bytes(data)
     features = {"i": tfrecord.FixedLenFeature([1], tfrecord.int64, -1)}
     local_and_remote(
-        server, tmp_path, ["a.tfrecord"], lambda path: fn.readers.tfrecord(path=path, features=features), 4
+        server,
+        tmp_path,
+        ["a.tfrecord"],
+        lambda path, **cache: fn.readers.tfrecord(path=path, features=features, **cache),
+        4,
     )
     write_index(str(tmp_path / "a.tfrecord"), index)
     local_and_remote(
         server,
         tmp_path,
         ["a.tfrecord"],
-        lambda path: fn.readers.tfrecord(path=path, index_path=index, features=features),
+        lambda path, **cache: fn.readers.tfrecord(path=path, index_path=index, features=features, **cache),
         4,
     )
 
@@ -374,12 +290,27 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path, patient):
         server,
         tmp_path,
         ["a.rec", "a.rec.idx"],
-        lambda paths: tuple(fn.readers.mxnet(path=paths[0], index_path=paths[1])),
+        lambda paths, **cache: tuple(fn.readers.mxnet(path=paths[0], index_path=paths[1], **cache)),
         4,
     )
 
     parquet.write_table(pyarrow.table({"x": list(range(7))}), tmp_path / "a.parquet", row_group_size=3)
-    local_and_remote(server, tmp_path, ["a.parquet"], lambda paths: fn.readers.parquet(paths=paths, columns=["x"]), 7)
+    local_and_remote(
+        server,
+        tmp_path,
+        ["a.parquet"],
+        lambda paths, **cache: fn.readers.parquet(paths=paths, columns=["x"], **cache),
+        7,
+    )
+
+
+def test_images_of_astronomy_at_urls(server, tmp_path, patient):
+    """They are read ahead like other files."""
+    for place in range(3):
+        write(tmp_path, unit(None, first=True), unit(image("i2", place)), name=f"{place}.fits")
+    names = [f"{place}.fits" for place in range(3)]
+    local_and_remote(server, tmp_path, names, lambda files, **cache: fn.readers.fits(files=files, **cache), 3)
+    assert FitsReader(files=[f"{server.url}/0.fits"]).far
 
 
 def test_readers_of_lists_and_databases_read_urls(server, tmp_path, patient):
@@ -393,8 +324,8 @@ def test_readers_of_lists_and_databases_read_urls(server, tmp_path, patient):
     }
     (tmp_path / "coco.json").write_text(json.dumps(coco))
 
-    def annotated(paths):
-        return tuple(fn.readers.coco(annotations_file=paths[0], file_root=paths[0].rpartition("/")[0]))
+    def annotated(paths, **cache):
+        return tuple(fn.readers.coco(annotations_file=paths[0], file_root=paths[0].rpartition("/")[0], **cache))
 
     found = local_and_remote(server, tmp_path, ["coco.json", "0.bin", "1.bin", "2.bin"], annotated, 3)
     assert found[0][0] == [[n] * 9 for n in range(3)]
@@ -406,13 +337,15 @@ def test_readers_of_lists_and_databases_read_urls(server, tmp_path, patient):
         server,
         tmp_path,
         ["all.json", "a.wav"],
-        lambda paths: tuple(fn.readers.nemo_asr(manifest_filepaths=paths[:1])),
+        lambda paths, **cache: tuple(fn.readers.nemo_asr(manifest_filepaths=paths[:1], **cache)),
         2,
     )
 
     values = [records.message(f4=bytes([n]) * 90 * n, f5=n, f7=1) for n in range(4)]
     (tmp_path / "data.mdb").write_bytes(records.lmdb(values))
-    local_and_remote(server, tmp_path, ["data.mdb"], lambda paths: tuple(fn.readers.caffe(path=paths)), 4)
+    local_and_remote(
+        server, tmp_path, ["data.mdb"], lambda paths, **cache: tuple(fn.readers.caffe(path=paths, **cache)), 4
+    )
     assert [place for place, _ in server.requests].count("/data.mdb") > 4
     assert CaffeReader(path=server.url).fetch(1)[1] == [1]
 
@@ -600,6 +533,8 @@ def test_patterns_braces_and_urls_of_this_machine(tmp_path, monkeypatch):
     assert expanded("a-*.tar", "paths") == ["a-00.tar", "a-01.tar", "a-02.tar"]
     assert expanded("a-{02..00}.tar", "paths") == ["a-02.tar", "a-01.tar", "a-00.tar"]
     assert expanded(["{b,a-00}.tar", "z"], "paths") == ["b.tar", "a-00.tar", "z"]
+    assert expanded("z{0..10}", "paths") == [f"z{number}" for number in range(11)]
+    assert expanded("z{01..2}", "paths") == ["z01", "z02"]
     assert expanded("{9..11}-{a,b}", "paths") == ["9-a", "9-b", "10-a", "10-b", "11-a", "11-b"]
     assert expanded(["x[1].tar", "{p,q}.tar"], "paths") == ["x[1].tar", "{p,q}.tar"]
     assert expanded("**/c.tar", "paths") == ["in/c.tar"]
@@ -771,7 +706,7 @@ def test_rows_read_ahead_are_the_rows_of_the_file(server, tmp_path, monkeypatch,
     near, _ = parquet_reader(str(tmp_path / "rows.parquet"), dict(order, seed=5), **arguments)
     expected = rows_of(near, 25)
     server.faults = list(FAULTS)
-    reader, _ = parquet_reader(url, dict(order, seed=5), cache_bytes=0, **arguments)
+    reader, _ = parquet_reader(url, dict(order, seed=5), decoded_bytes=0, **arguments)
     assert rows_of(reader, 25) == expected
     assert server.faults == []
     state = reader.state()

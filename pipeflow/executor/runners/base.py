@@ -47,6 +47,10 @@ class BoundStep:
         if self.origin < 0:
             self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
 
+    def cache_figures(self) -> dict[str, int] | None:
+        """The figures of a source's cache of files; None for other steps."""
+        return None
+
     def calls(self, function: Any) -> bool:
         """True if this step calls the function."""
         return any(value is function for value in self.constants.values())

@@ -20,6 +20,7 @@ from pipeflow.version import VERSION
 
 _ORDER = """
     shard_id num_shards random_shuffle shuffle_after_epoch shuffle_after_epoch_seed stick_to_shard pad_last_batch lazy_init seed
+    cache cache_bytes
 """  # arguments of a reader that change no sample
 
 
@@ -84,9 +85,9 @@ class KeptStep(SampleStep):
                     values.append((name, [made_of(path) for path in _texts(plan.constant(value))]))
             slots = [numbers[slot] for slot in (*step.inputs, *(slot for _, slot in step.arguments))]
             parts.append((step.op, values, slots, [name for name, _ in step.arguments], len(step.outputs)))
-        shared = getattr(self.reader.source.samples, "shared_files", None) if self.reader is not None else None
-        if key is None and shared is not None:  # those that a pattern or a folder names, too
-            parts.append([made_of(path) for path in shared()])
+        shared = self.reader.source.shared_files() if self.reader is not None else []
+        if key is None and shared:  # those that a pattern or a folder names, too
+            parts.append([made_of(path) for path in shared])
         parts.append([numbers.get(slot) for slot in self.step.inputs])
         constants = [
             (numbers[slot], contents(plan.constant(value))) for slot, value in plan.constants if slot in numbers

@@ -32,6 +32,10 @@ class SourceStep(BoundStep):
         self.number = number
         self.keeper = Keeper.of(step.name, self.constants)
 
+    def cache_figures(self) -> dict[str, int] | None:
+        """The figures of the source's cache of files; None if it has none."""
+        return self.source.cache_figures()
+
     def state(self, checkpointing: bool) -> Any:
         """The state of the source; of an object of the user only with ``checkpointing``, because it may take time."""
         state = self.source.state()

@@ -19,6 +19,7 @@ import numpy as np
 from pipeflow.declare import Request
 from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.order import Sampler
+from pipeflow.operators.readers.view import View, current, use, using
 
 T = TypeVar("T")
 
@@ -59,7 +60,7 @@ def of_each(read: Callable[..., T], *columns: Sequence[Any], far: bool) -> Itera
     if not far:
         yield from map(read, *columns)
         return
-    with ThreadPoolExecutor(INDEXES, "pipeflow reading indexes") as threads:
+    with ThreadPoolExecutor(INDEXES, "pipeflow reading indexes", use, (current(),)) as threads:
         yield from threads.map(read, *columns)
 
 
@@ -71,8 +72,8 @@ class ReadAhead:
     If they are empty, it is read only when it is taken.
     """
 
-    def __init__(self, samples: Any) -> None:
-        self._samples = samples
+    def __init__(self, samples: Any, view_of: Callable[[int], View]) -> None:
+        self._samples, self._view_of = samples, view_of
         self._spans: Callable[[int], Sequence[Span] | None] = getattr(samples, "spans", lambda _: None)
         self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
         self._lock = threading.Lock()
@@ -154,11 +155,11 @@ class ReadAhead:
         begun: dict[Span, Future[np.ndarray]] = {}
         for index, sample, spans in read:
             if spans is None:
-                sample.alone = self._threads.submit(self._samples.fetch, index)
+                sample.alone = self._threads.submit(_within, self._view_of(index), self._samples.fetch, index)
             for span in spans or ():
                 piece = pieces[span]
                 if piece not in begun:
-                    begun[piece] = self._threads.submit(read_range, *piece)
+                    begun[piece] = self._threads.submit(_within, self._view_of(index), read_range, *piece)
                 sample.parts.append((begun[piece], span[1] - piece[1], span[2]))
         with self._lock:
             for index, sample, _ in read:
@@ -223,6 +224,12 @@ class ReadAhead:
         self._served.clear()
         self._scout = None
         self._ahead = self._beyond = 0.0
+
+
+def _within(view: View, read: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a call that reads files with a view of them."""
+    with using(view):
+        return read(*arguments)
 
 
 def _part(piece: np.ndarray, begin: int, length: int) -> np.ndarray:

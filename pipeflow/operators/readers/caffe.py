@@ -105,6 +105,7 @@ def datum(image: bytes, label: "int | None") -> bytes:
 
 @reader(
     "readers.caffe",
+    urls=True,
     outputs=lambda args: bool(args.image_available) + bool(args.label_available),
     examples=['fn.readers.caffe(path="train_lmdb", random_shuffle=True)'],
 )

@@ -57,7 +57,10 @@ def _outputs(args: Any) -> int:
 
 
 @reader(
-    "readers.caffe2", outputs=_outputs, examples=['fn.readers.caffe2(path="train_lmdb", label_type=1, num_labels=80)']
+    "readers.caffe2",
+    urls=True,
+    outputs=_outputs,
+    examples=['fn.readers.caffe2(path="train_lmdb", label_type=1, num_labels=80)'],
 )
 class Caffe2Reader:
     """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.

@@ -25,6 +25,7 @@ def _outputs(args: Any) -> int:
 
 @reader(
     "readers.coco",
+    urls=True,
     outputs=_outputs,
     examples=['fn.readers.coco(file_root="train2017", annotations_file="instances_train2017.json", ratio=True)'],
 )

@@ -68,16 +68,16 @@ class Connection:
         if sock is not None:
             sock.close()
 
-    def get(self, target: str, part: str | None = None) -> Answer:
-        """Requests a path of the server, whole or a range of its bytes."""
-        head = _request(self._host, target)
+    def get(self, target: str, part: str | None = None, method: str = "GET") -> Answer:
+        """Requests a path of the server, whole or a range of its bytes. With the method HEAD it gets only the headers."""
+        head = _request(self._host, target, method)
         try:
             self.sock.sendall(head + (b"\r\n" if part is None else f"Range: {part}\r\n\r\n".encode("ascii")))
-            return self._answer()
+            return self._answer(method == "HEAD")
         except BlockingIOError:
             raise TimeoutError(f"no answer within {self._timeout:g} s") from None
 
-    def _answer(self) -> Answer:
+    def _answer(self, bare: bool) -> Answer:
         filled = 0
         while True:
             end, filled = self._read_head(filled)
@@ -97,7 +97,7 @@ class Connection:
             name, value = name.lower(), value.strip()
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         self.reusable = version != "HTTP/1.0" and headers.get("connection", "").lower() != "close"
-        return Answer(code, status[4:], headers, self._body(code, headers, rest))
+        return Answer(code, status[4:], headers, np.empty(0, np.uint8) if bare else self._body(code, headers, rest))
 
     def _read_head(self, filled: int) -> tuple[int, int]:
         """The place where the headers end, and the number of bytes that have come."""
@@ -186,10 +186,10 @@ class Connection:
 
 
 @lru_cache(maxsize=1024)
-def _request(host: str, target: str) -> bytes:
+def _request(host: str, target: str, method: str) -> bytes:
     """A request of a path, up to the headers that differ from one request to the next."""
     path = quote(target, _SAFE)
-    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pipeflow\r\nAccept-Encoding: identity\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pipeflow\r\nAccept-Encoding: identity\r\n"
     return head.encode("ascii")
 
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 DEFAULT_FILTERS = (*IMAGES, "*.flac", "*.ogg", "*.wav")
 
 
-@reader("readers.file", outputs=2, examples=['fn.readers.file(file_root="train", random_shuffle=True)'])
+@reader("readers.file", urls=True, outputs=2, examples=['fn.readers.file(file_root="train", random_shuffle=True)'])
 class FileReader:
     """Reads files and their labels: the bytes of each file, and an integer.
 

@@ -22,6 +22,7 @@ _MOVED = {("u1", -(2**7)): np.int8, ("i2", 2**15): np.uint16, ("i4", 2**31): np.
 
 @reader(
     "readers.fits",
+    urls=True,
     outputs=lambda args: len(args.hdu_indices),
     examples=['fn.readers.fits(file_root="sky", hdu_indices=[1])'],
 )
@@ -50,6 +51,7 @@ class FitsReader:
             raise ValueError(f"{count_of(len(given), 'type')} in 'dtypes' for {count_of(len(self._units), 'unit')}")
         self._types = [None if dtype is None else np.dtype(as_dtype(dtype)) for dtype in given]
         self._files = Listed(file_root, files, file_list, file_filter)
+        self.far = self._files.far
 
     def __len__(self) -> int:
         return len(self._files)

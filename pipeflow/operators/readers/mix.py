@@ -12,6 +12,7 @@ from pipeflow.operators.readers.ahead import Span
 from pipeflow.operators.readers.mixed_order import MixedOrder, mixed_order
 from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.reader import Reader
+from pipeflow.operators.readers.view import View
 
 
 class MixedReader(Reader):
@@ -22,6 +23,14 @@ class MixedReader(Reader):
         """The order of the mixture, by its own seed if it has one."""
         order: MixedOrder = self.samples.order
         return replace(order, **self._order)
+
+    def view_of(self, index: int) -> View:
+        """The view of the files of a sample, that of its reader."""
+        return self.samples.view_of(index)
+
+    def cache_figures(self) -> dict[str, int] | None:
+        """The sums of the figures of all readers that have a cache."""
+        return self.samples.cache_figures()
 
 
 def _build(cls: type, *, seed: int | None = None, **arguments: Any) -> MixedReader:
@@ -119,8 +128,16 @@ class Mix:
 
     def shared_files(self) -> list[str]:
         """The files of all readers that have several samples each."""
-        found = [reader.samples for reader in self._readers]
-        return [path for samples in found if hasattr(samples, "shared_files") for path in samples.shared_files()]
+        return [path for reader in self._readers for path in reader.shared_files()]
+
+    def view_of(self, index: int) -> View:
+        """The view of the files of a sample."""
+        return self._readers[located(self._ends, index)[0]].view
+
+    def cache_figures(self) -> dict[str, int] | None:
+        """The sums of the figures of all readers that have a cache; readers with the same folder have figures of their own."""
+        found = [figures for reader in self._readers if (figures := reader.cache_figures()) is not None]
+        return {name: sum(figures[name] for figures in found) for name in found[0]} if found else None
 
     def source_info(self, index: int) -> str:
         """The source_info of the sample."""

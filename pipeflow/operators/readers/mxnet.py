@@ -28,7 +28,7 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _OFFSET = re.compile(r"[0-9]{1,18}")
 
 
-@reader("readers.mxnet", outputs=2, examples=['fn.readers.mxnet(path="train.rec", index_path="train.idx")'])
+@reader("readers.mxnet", urls=True, outputs=2, examples=['fn.readers.mxnet(path="train.rec", index_path="train.idx")'])
 class MXNetReader:
     """Reads the encoded image (bytes) and the labels (float32, one or several) of each record.
 

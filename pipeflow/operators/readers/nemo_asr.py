@@ -26,6 +26,7 @@ def _outputs(args: Args) -> int:
 
 @reader(
     "readers.nemo_asr",
+    urls=True,
     outputs=_outputs,
     examples=['fn.readers.nemo_asr(manifest_filepaths=["train.json"], sample_rate=16000)'],
 )

@@ -13,12 +13,14 @@ from pipeflow.operators.readers.npy import NpyHeader, elements, header_bytes, re
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.remote import is_url
 from pipeflow.operators.readers.slicing import Slice, inside
+from pipeflow.operators.readers.view import CACHE, latest, using
 
 _FIRST_READ = 512  # enough for the header of nearly every file
 
 
 @reader(
     "readers.numpy",
+    urls=True,
     no_effect={
         "cache_header_information": "reading a header again costs a few microseconds",
         "register_buffers": "it registers memory for GPUDirect Storage",
@@ -146,7 +148,7 @@ def _as(dtype: np.dtype, value: float) -> Any:
 # Regions that differ from sample to sample: the reader returns the paths, and an operator reads the region of each file
 
 
-@reader("readers.numpy_paths", hidden=True)
+@reader("readers.numpy_paths", hidden=True, urls=True)
 class NumpyPaths:
     """The paths of the files, as bytes."""
 
@@ -173,13 +175,16 @@ class NumpyPaths:
 
 
 _VARYING = ("roi_start", "roi_end", "roi_shape", "rel_roi_start", "rel_roi_end", "rel_roi_shape")
-_REGION = parameters(
-    **dict.fromkeys(_VARYING[:3], (Arg[Ints], None, "as for the reader")),
-    **dict.fromkeys(_VARYING[3:], (Arg[Floats], None, "as for the reader")),
-    roi_axes=(Ints, (), "as for the reader"),
-    out_of_bounds_policy=(Literal["error", "pad", "trim_to_shape"], "error", "as for the reader"),
-    fill_value=(float, 0.0, "as for the reader"),
-    dont_use_mmap=(bool, False, "as for the reader"),
+_REGION = (
+    parameters(
+        **dict.fromkeys(_VARYING[:3], (Arg[Ints], None, "as for the reader")),
+        **dict.fromkeys(_VARYING[3:], (Arg[Floats], None, "as for the reader")),
+        roi_axes=(Ints, (), "as for the reader"),
+        out_of_bounds_policy=(Literal["error", "pad", "trim_to_shape"], "error", "as for the reader"),
+        fill_value=(float, 0.0, "as for the reader"),
+        dont_use_mmap=(bool, False, "as for the reader"),
+    )
+    | CACHE
 )
 
 
@@ -192,7 +197,8 @@ def _slice(args: Any) -> Slice:
 def numpy_region(path: Sample, /, *, args: Args) -> Sample:
     """Reads the region of the file at a path."""
     region = FilePart(_slice(args), args.out_of_bounds_policy, args.fill_value, not args.dont_use_mmap)
-    return region.read(os.fsdecode(path.tobytes()))
+    with using(latest(args.cache, args.cache_bytes)):
+        return region.read(os.fsdecode(path.tobytes()))
 
 
 @numpy_region.check
@@ -205,7 +211,8 @@ find("readers.numpy").devices = ("cpu", "gpu")  # with "gpu" the arrays are copi
 
 @find("readers.numpy").instead(_VARYING)
 def _(keywords: dict[str, Any]) -> Any:
-    own = {name: keywords.pop(name) for name in list(keywords) if name in _REGION}
+    shared = {name: keywords[name] for name in CACHE if name in keywords}
+    own = {name: keywords.pop(name) for name in list(keywords) if name in _REGION and name not in CACHE} | shared
     device = keywords.pop("device", None)
     found = numpy_region(find("readers.numpy_paths")(**keywords), **own)
     return found.gpu() if device == "gpu" else found

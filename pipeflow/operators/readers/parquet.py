@@ -25,6 +25,7 @@ from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.pieces import FileOfPieces, Piece, Requests
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.view import View, current, use
 from pipeflow.operators.readers.windowed_order import Groups, in_windows
 
 _FOOTER = 1 << 16  # bytes at the end of a file that are read first: the list of its groups is seldom longer
@@ -32,6 +33,7 @@ _FOOTER = 1 << 16  # bytes at the end of a file that are read first: the list of
 
 @reader(
     "readers.parquet",
+    urls=True,
     outputs=lambda args: len(strings(args.columns, "columns")),
     examples=['fn.readers.parquet(paths="data", columns=["image.bytes", "label"])'],
 )
@@ -40,7 +42,7 @@ class ParquetReader:
     decoders.
 
     If shuffled, the rows of all files are in one permutation. A file can only be decoded in groups of rows: groups that do
-    not fit into `cache_bytes` are decoded many times. With `shuffle_window` each group is decoded once in an epoch: the
+    not fit into `decoded_bytes` are decoded many times. With `shuffle_window` each group is decoded once in an epoch: the
     groups of all files are shuffled, and the rows within windows of several groups.
     """
 
@@ -49,19 +51,19 @@ class ParquetReader:
         *,
         paths: Any = required("files, folders of `.parquet` files, or patterns with `*`; one, or a list"),
         columns: Any = required("names of the columns, one output each; `image.bytes` is a field of a structure"),
-        cache_bytes: int = default(2**30, "size of decoded groups of rows that are kept in memory"),
+        decoded_bytes: int = default(2**30, "size of decoded groups of rows that are kept in memory"),
         shuffle_window: int | None = default(
             None,
             "number of rows, rounded to whole groups, that are shuffled together; two windows are kept in memory whatever "
-            "`cache_bytes` is; default: all rows of the epoch",
+            "`decoded_bytes` is; default: all rows of the epoch",
         ),
     ) -> None:
         parquet = optional("pyarrow.parquet", "fn.readers.parquet", "pyarrow")
         self._columns = strings(columns, "columns")
         if not self._columns:
             raise ValueError("'columns' is an empty list: at least one column is needed")
-        if cache_bytes < 0:
-            raise ValueError(f"cache_bytes must not be negative, got {cache_bytes}")
+        if decoded_bytes < 0:
+            raise ValueError(f"decoded_bytes must not be negative, got {decoded_bytes}")
         if shuffle_window is not None and shuffle_window < 1:
             raise ValueError(f"shuffle_window must be a number of rows from 1 on, got {shuffle_window}")
         self._window = shuffle_window
@@ -83,7 +85,7 @@ class ParquetReader:
         self._ends = np.cumsum(counts, dtype=np.int64)
         # the last batches of a window and the first ones of the next are prepared at the same time
         least = 2 * Groups(self._ends, shuffle_window).most() if shuffle_window and self._groups else 2
-        self._cache = _DecodedGroups(self._decoded, cache_bytes, least, len(self._groups))
+        self._cache = _DecodedGroups(self._decoded, decoded_bytes, least, len(self._groups))
         if self._groups and self.in_groups:
             self._cache.get(0)
         elif self._groups:
@@ -227,7 +229,7 @@ class _DecodedGroups:
             following = self._claimed(group + 1)[0] if ahead else None
         if following is not None:
             threading.Thread(
-                target=self._fill, args=(group + 1, following), daemon=True, name="pipeflow parquet"
+                target=self._fill_ahead, args=(current(), group + 1, following), daemon=True, name="pipeflow parquet"
             ).start()
         if mine:
             self._fill(group, future)
@@ -240,6 +242,10 @@ class _DecodedGroups:
         future: Future[tuple[list[Rows], int]] = Future()
         self._kept[group] = future
         return future, True
+
+    def _fill_ahead(self, view: View, group: int, future: Any) -> None:
+        use(view)
+        self._fill(group, future)
 
     def _fill(self, group: int, future: Any) -> None:
         try:

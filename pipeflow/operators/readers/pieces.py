@@ -15,6 +15,7 @@ import numpy as np
 from pipeflow.operators.readers.ahead import Span, merged
 from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.remote import RemoteFile
+from pipeflow.operators.readers.view import current, use
 
 THREADS = 16  # requests at a time
 LONGEST = 1 << 22  # bytes of a request: longer parts are read on several connections at once
@@ -33,6 +34,7 @@ class Requests:
     """The threads that request pieces; they start with the first request."""
 
     def __init__(self) -> None:
+        self._view = current()  # that of the reader
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -40,7 +42,7 @@ class Requests:
         """Requests parts of one file. Neighbouring parts are joined, and long ones are cut into several pieces."""
         with self._lock:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
+                self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead", use, (self._view,))
                 weakref.finalize(self, self._threads.shutdown, wait=False, cancel_futures=True)
         pieces = []
         for path, begin, length in sorted(set(merged(spans).values())):

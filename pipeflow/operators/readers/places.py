@@ -70,7 +70,8 @@ def _choices(text: str) -> list[str]:
     if found is None:
         return text.split(",")
     first, last = found.groups()
-    width = max(len(first), len(last)) if "0" in (first[0], last[0]) and max(len(first), len(last)) > 1 else 0
+    padded = any(len(end) > 1 and end[0] == "0" for end in (first, last))
+    width = max(len(first), len(last)) if padded else 0
     step = 1 if int(last) >= int(first) else -1
     return [str(number).zfill(width) for number in range(int(first), int(last) + step, step)]
 

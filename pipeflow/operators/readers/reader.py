@@ -25,6 +25,7 @@ from pipeflow.declare import Ending, Feed, Fetched, Request, Room, Source, Spec,
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
+from pipeflow.operators.readers.view import CACHE, View, opened, using
 
 ORDER = parameters(
     shard_id=(int, 0, "number of the shard that this reader reads, from 0"),
@@ -74,8 +75,11 @@ class _Sources(Sequence[str]):
 class Reader(Source):
     """A source that walks a reader's samples in its order; the pipeline's threads fetch them."""
 
-    def __init__(self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool = False) -> None:
+    def __init__(
+        self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool = False, view: View | None = None
+    ) -> None:
         self._make = make
+        self.view = view or View()  # of files at URLs
         self._order = dict(order)
         self._samples: Any = None
         self._sampler: Sampler | None = None
@@ -89,7 +93,8 @@ class Reader(Source):
     def samples(self) -> Any:
         """The object with `__len__` and `fetch`."""
         if self._samples is None:
-            self._samples = self._make()
+            with using(self.view):
+                self._samples = self._make()
         return self._samples
 
     @property
@@ -103,7 +108,7 @@ class Reader(Source):
         sampler = self._started(request.batch_size, request.key)
         picks = sampler.take(request.batch_size, request.ending)
         if getattr(self.samples, "far", False):
-            self._ahead = self._ahead or ReadAhead(self.samples)
+            self._ahead = self._ahead or ReadAhead(self.samples, self.view_of)
             self._ahead.serve(picks.index, sampler, request)
         if getattr(self.samples, "in_groups", False):
             self._groups = self._groups or GroupsAhead(self.samples)
@@ -140,10 +145,27 @@ class Reader(Source):
         """The source_info of these samples; None if the reader has none."""
         return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
 
+    def view_of(self, index: int) -> View:
+        """The view of the files of a sample."""
+        del index
+        return self.view
+
+    def shared_files(self) -> list[str]:
+        """The files that have several samples each; those at URLs with their versions, if these are known."""
+        if not hasattr(self.samples, "shared_files"):
+            return []
+        with using(self.view):
+            return self.samples.shared_files()
+
+    def cache_figures(self) -> dict[str, int] | None:
+        """Numbers of reads and bytes of the folder that keeps what was read from URLs; None without such a folder."""
+        return None if self.view.parts is None else self.view.parts.counts.sums()
+
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """One sample; an error names its source."""
         try:
-            return self.samples.fetch(index) if self._ahead is None else self._ahead.take(index)
+            with using(self.view):
+                return self.samples.fetch(index) if self._ahead is None else self._ahead.take(index)
         except Exception as error:
             if hasattr(self.samples, "source_info"):
                 source = self.samples.source_info(index)
@@ -213,12 +235,19 @@ class Reader(Source):
         }
 
 
-def build_reader(cls: type, *, seed: int | None = None, lazy_init: bool = False, **arguments: Any) -> Reader:
+def build_reader(
+    cls: type, *, seed: int | None = None, lazy_init: bool = False, view: View | None = None, **arguments: Any
+) -> Reader:
     """A Reader of `cls(...)`, with all arguments except those of the order."""
     order = {name: arguments.pop(name, param.default) for name, param in ORDER.items() if name != "lazy_init"}
     if seed is not None:
         order["seed"] = seed
-    return Reader(lambda: cls(**arguments), order, lazy_init)
+    return Reader(lambda: cls(**arguments), order, lazy_init, view)
+
+
+def build_reader_of_urls(cls: type, *, cache: str | None = None, cache_bytes: Any = None, **arguments: Any) -> Reader:
+    """The same for a reader with the arguments of the cache."""
+    return build_reader(cls, view=opened(cache, cache_bytes), **arguments)
 
 
 def reader(
@@ -229,10 +258,12 @@ def reader(
     examples: Sequence[str] = (),
     layout: str | None = None,
     hidden: bool = False,
+    urls: bool = False,
 ) -> Callable[[type], type]:
     """Declares a reader. The keywords of the class's constructor become arguments, and so do those of the order.
 
-    `outputs` may be a function of the arguments; `layout` is that of a single output. The class itself is not changed.
+    `outputs` may be a function of the arguments; `layout` is that of a single output. With `urls` it has the arguments of the
+    cache for files at URLs. The class itself is not changed.
     """
 
     def declare(cls: type) -> type:
@@ -242,8 +273,8 @@ def reader(
             name,
             outputs=outputs if isinstance(outputs, int) else 0,
             fetches=True,
-            takes=ORDER,
-            build=build_reader,
+            takes=ORDER | CACHE if urls else ORDER,
+            build=build_reader_of_urls if urls else build_reader,
             no_effect=ignored | dict(no_effect or {}),
             examples=examples,
         )(cls)

@@ -3,10 +3,12 @@
 Connections are kept open between requests. A request is tried again if it fails for a reason that may be temporary: a broken or
 slow connection, a body that ends early, a busy server. The pause before it doubles each time and varies at random. A request
 that takes longer than nearly all others is sent a second time (`hedges.py`). A file that changes while it is read is an error.
+Readers with a cache keep what was read in a folder (`view.py`).
 """
 
 import atexit
 import base64
+import contextlib
 import hashlib
 import io
 import os
@@ -24,6 +26,7 @@ import numpy as np
 from pipeflow.errors import BadData, optional
 from pipeflow.operators.readers.connection import Answer, BrokenAnswer, Connection
 from pipeflow.operators.readers.hedges import Attempt, Hedges
+from pipeflow.operators.readers.view import Known, current
 
 T = TypeVar("T")
 
@@ -42,14 +45,11 @@ _idle: dict[
 ] = {}  # connections between two requests, by process, scheme and host
 _lock = threading.Lock()
 _hedges = Hedges()
-_known: dict[str, "Known"] = {}  # sizes and other facts of files, by URL
-
-
-class Known(NamedTuple):
-    """A file at a URL."""
-
-    size: int
-    version: str  # "" if the server states none
+# What file systems of fsspec state about the version of a file, by their names.
+_FACTS = """
+    ETag etag e_tag md5Hash md5 generation VersionId version_id sha sha256 blob_id lfs CRC crc header_offset date_time
+    mtime LastModified last_modified modified updated timeModified created
+"""
 
 
 class _Again(Exception):
@@ -63,27 +63,82 @@ def is_url(path: str) -> bool:
 
 def read_whole(url: str) -> np.ndarray:
     """The bytes of a file."""
+    view = current()
+    parts = view.parts
+    if parts is None:
+        return _whole(url)[1]
+    found = parts.whole(url)
+    if found is not None:
+        version, data = found
+        if view.compared(url) or _stated_now(url).of_parts == version:
+            view.has_compared(url)
+            parts.counts.add(hits=1, bytes_found=len(data))
+            return data
+    known, data = _whole(url, versioned=True)
+    parts.counts.add(misses=1, bytes_read=len(data))
+    if known.version:
+        parts.keep(url, known.of_parts, 0, data)
+        view.has_compared(url)
+    else:
+        view.without_version(url)
+    return data
+
+
+def _whole(url: str, versioned: bool = False) -> tuple[Known, np.ndarray]:
+    """The bytes of a file, and what is known about it: for a file system of fsspec only its size, unless ``versioned``."""
+    if _is_http(url):
+        answer = _tried(url, lambda: _answered(url, None))
+        return Known(len(answer.body), _version(answer.headers)), answer.body
+    known = _info(url) if versioned else None
+    data = _array(_tried(url, lambda: _by_fsspec(url, "cat_file")))
+    if known is not None and known.size != len(data):
+        raise BadData(f"{url} has changed while it was read: it had {known.size} bytes, and has {len(data)}")
+    return known or Known(len(data), ""), data
+
+
+def _stated_now(url: str) -> Known:
+    """What the server says about a file, if possible without sending it."""
+    known = current().known.get(url)
+    if known is not None:
+        return known
     if not _is_http(url):
-        return _array(_tried(url, lambda: _by_fsspec(url, "cat_file")))
-    return _tried(url, lambda: _answered(url, None).body)
+        return _info(url)
+    with contextlib.suppress(OSError):  # some servers only answer requests for data
+        answer = _tried(url, lambda: _answered(url, None, 1, method="HEAD"))
+        size = answer.headers.get("content-length", "")
+        if size.isdecimal():
+            return Known(int(size), _version(answer.headers))
+    return _tried(url, lambda: _range(url, 0, 1))[0]
 
 
 def read_part(url: str, offset: int, length: int) -> np.ndarray:
     """`length` bytes of a file."""
-    known = _known.get(url)
-    if known is None and (not _is_http(url) or offset < 0 or length <= 0):
+    view = current()
+    known = view.known.get(url)
+    if known is None and (not _is_http(url) or offset < 0 or length <= 0 or view.parts is not None):
         size_of_url(url)
-        known = _known[url]
+        known = view.known[url]
     if known is not None:
         _check_inside(url, offset, length, known)
         if not length:
             return np.empty(0, np.uint8)
+    if view.parts is None or known is None:
+        return _part(url, offset, length)
+    if not known.version:
+        view.without_version(url)
+        return _part(url, offset, length)
+    return view.parts.read(url, known.of_parts, offset, length, lambda begin, count: _part(url, begin, count))
+
+
+def _part(url: str, offset: int, length: int) -> np.ndarray:
+    """`length` bytes of a file, from its server."""
     if not _is_http(url):
         data = _array(_tried(url, lambda: _by_fsspec(url, "cat_file", start=offset, end=offset + length)))
     else:
         found, data = _tried(url, lambda: _range(url, offset, length))
-        if known is None:  # the answer has the size too
-            _check_inside(url, offset, length, _known.setdefault(url, found))
+        known = current().known
+        if url not in known:  # the answer has the size too
+            _check_inside(url, offset, length, known.setdefault(url, found))
     if len(data) != length:
         raise BadData(f"{url} became shorter while it was read: {len(data)} of {length} bytes at {offset}")
     return data
@@ -96,19 +151,16 @@ def _check_inside(url: str, offset: int, length: int, known: Known) -> None:
 
 def size_of_url(url: str) -> int:
     """The size of a file; it is requested once."""
-    known = _known.get(url)
+    known = current().known.get(url)
     if known is None:
-        if _is_http(url):
-            known = _tried(url, lambda: _range(url, 0, 1))[0]
-        else:
-            known = Known(int(_tried(url, lambda: _by_fsspec(url, "size"))), "")
-        _known[url] = known
+        known = _tried(url, lambda: _range(url, 0, 1))[0] if _is_http(url) else _info(url)
+        current().known[url] = known
     return known.size
 
 
 def stated(url: str) -> str:
     """The URL with the size and version of its file, if a request has shown them."""
-    known = _known.get(url)
+    known = current().known.get(url)
     return url if known is None else f"{url} {known.size} {known.version}"
 
 
@@ -116,7 +168,7 @@ def matching(url: str) -> list[str]:
     """The URLs that a pattern matches."""
     if _is_http(url):
         raise ValueError(f"{url}: a server of http cannot say which files it has: name them, or use {{000..127}}")
-    filesystem, path = optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
+    filesystem, path = _filesystem(url)
     first, chain, archive = url.partition("::")
     if chain:  # the pattern is for members of an archive
         scheme = first.partition("://")[0]
@@ -195,23 +247,45 @@ def _by_fsspec(url: str, method: str, **arguments: Any) -> Any:
         raise _Again(str(error)) from error
 
 
+def _info(url: str) -> Known:
+    """What a file system of fsspec states about a file."""
+    info = _tried(url, lambda: _by_fsspec(url, "info"))
+    return Known(int(info["size"]), "; ".join(f"{name} {info[name]}" for name in _FACTS.split() if info.get(name)))
+
+
 def _place(url: str) -> tuple[Any, str]:
     """The file system of fsspec that has the file of a URL, and the path in it."""
     member, chain, archive = url.partition("::")
     if not chain or not member.startswith("zip://"):
-        return optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
-    filesystem = _zip_file(os.getpid(), archive)
+        return _filesystem(url)
+    filesystem = _zip_file(archive)
     return filesystem, filesystem._strip_protocol(member)
 
 
-@lru_cache(maxsize=16)
-def _zip_file(process: int, archive: str) -> Any:
+def _filesystem(url: str) -> tuple[Any, str]:
+    """The file system of fsspec for a URL, and the path in it. Lists of files that an earlier reader got are forgotten."""
+    filesystem, path = optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
+    view = current()
+    if id(filesystem) not in view.fresh:
+        view.fresh.add(id(filesystem))
+        filesystem.invalidate_cache()
+    return filesystem, path
+
+
+def _zip_file(archive: str) -> Any:
     """An open zip file. fsspec keeps none, and would read the list of all members again for each of them.
 
     A forked process opens it again, because two processes would share the place in the file.
     """
-    del process
-    return optional("fsspec.core:url_to_fs", f"reading {archive}", "fsspec")(f"zip://::{archive}")[0]
+    view, place = current(), (os.getpid(), archive)
+    with view.lock:
+        if place not in view.archives:
+            if is_url(archive):
+                _filesystem(archive)
+            view.archives[place] = optional("fsspec.core:url_to_fs", f"reading {archive}", "fsspec")(
+                f"zip://::{archive}"
+            )[0]
+        return view.archives[place]
 
 
 def _tried(url: str, read: Callable[[], T]) -> T:
@@ -229,7 +303,7 @@ def _tried(url: str, read: Callable[[], T]) -> T:
 def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
     """The facts about a file that the answer states, and some bytes of the file: fewer at its end."""
     _, _, headers, body = _answered(url, f"bytes={offset}-{offset + length - 1}", length)
-    version = headers.get("etag") or headers.get("last-modified") or ""
+    version = _version(headers)
     stated = headers.get("content-range", "")
     place = _PLACE.fullmatch(stated)
     if place is None:
@@ -243,16 +317,21 @@ def _range(url: str, offset: int, length: int) -> tuple[Known, np.ndarray]:
         if begin != offset or end - begin + 1 != len(body):
             raise _Again(f"the server gave bytes {begin} to {end} in place of {length} at {offset}")
         found = Known(size, version)
-    known = _known.get(url)
+    known = current().known.get(url)
     if known is not None and known != found:
         raise BadData(f"{url} has changed while it was read: it had {known.size} bytes, and has {found.size}")
     return found, body
 
 
-def _answered(url: str, part: str | None, length: int | None = None) -> Answer:
+def _version(headers: dict[str, str]) -> str:
+    """What the headers of an answer state about the version of a file."""
+    return headers.get("etag") or headers.get("last-modified") or ""
+
+
+def _answered(url: str, part: str | None, length: int | None = None, method: str = "GET") -> Answer:
     """The first answer to a request, which is sent again if it takes unusually long."""
     size = None if length is None else length.bit_length() // 2  # requests of similar sizes take equally long
-    return _hedges.fastest((_address(url).host, size), lambda attempt: _answer(url, part, attempt))
+    return _hedges.fastest((_address(url).host, size), lambda attempt: _answer(url, part, attempt, method))
 
 
 class Address(NamedTuple):
@@ -270,7 +349,7 @@ def _address(url: str) -> Address:
     return Address(found.scheme.lower(), found.netloc.rpartition("@")[2], target)
 
 
-def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
+def _answer(url: str, part: str | None, attempt: Attempt, method: str) -> Answer:
     """The answer to a request, after redirections."""
     here = url
     for _ in range(10):
@@ -281,7 +360,7 @@ def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
             if connection.sock is None:
                 connection.connect()
             attempt.own(connection)
-            answer = connection.get(address.target, part)
+            answer = connection.get(address.target, part, method)
         except (OSError, BrokenAnswer) as error:
             connection.close()
             raise _Again(f"{type(error).__name__}: {error}") from error
@@ -291,7 +370,8 @@ def _answer(url: str, part: str | None, attempt: Attempt) -> Answer:
         else:
             connection.close()
         if answer.status in (200, 206):
-            _check_sums(answer)
+            if method == "GET":
+                _check_sums(answer)
             return answer
         if answer.status == 416:
             return answer

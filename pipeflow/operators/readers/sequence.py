@@ -15,7 +15,10 @@ from pipeflow.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType
 
 
 @reader(
-    "readers.sequence", layout="FHWC", examples=['fn.readers.sequence(file_root="videos", sequence_length=8, stride=2)']
+    "readers.sequence",
+    urls=True,
+    layout="FHWC",
+    examples=['fn.readers.sequence(file_root="videos", sequence_length=8, stride=2)'],
 )
 class SequenceReader:
     """Reads sequences of frames, decoded, uint8 in the layout FHWC.

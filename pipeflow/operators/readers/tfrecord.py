@@ -33,6 +33,7 @@ _LIST_OF_KIND = {1: "string", 2: "float32", 3: "int64"}
 
 @reader(
     "readers.tfrecord",
+    urls=True,
     outputs=lambda args: len(args.features),
     examples=[
         'fn.readers.tfrecord(path="a.tfrecord", features={"image": tfrecord.FixedLenFeature([], tfrecord.string, "")})'

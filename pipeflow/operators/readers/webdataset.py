@@ -53,6 +53,7 @@ class Component:
 
 @reader(
     "readers.webdataset",
+    urls=True,
     outputs=lambda args: len(strings(args.ext, "ext")),
     examples=['fn.readers.webdataset(paths=["train-0.tar", "train-1.tar"], ext=["jpg;png", "cls"])'],
 )
