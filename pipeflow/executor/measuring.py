@@ -116,7 +116,7 @@ class Measuring:
             )
             known["gil_seconds"] = figure.kept
         for cache in found.caches:
-            result.setdefault(cache.name, {})["cache"] = {k: v for k, v in asdict(cache).items() if k != "name"}
+            result.setdefault(cache.name, {})["remote_cache"] = {k: v for k, v in asdict(cache).items() if k != "name"}
         return result
 
     def work(self) -> Effort:

@@ -45,10 +45,30 @@ def digest_of(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def _weights() -> np.ndarray:
+    """An odd number for each word of a page, by the mixing function of SplitMix64."""
+    found = np.arange(1, PAGE // 8 + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ found >> np.uint64(shift)) * np.uint64(factor)
+    return (found ^ found >> np.uint64(31)) | np.uint64(1)
+
+
+_WEIGHTS = _weights()
+
+
 def sums_of(data: np.ndarray) -> np.ndarray:
-    """The checksums of the pages of some bytes."""
-    view = np.ascontiguousarray(data).data
-    return np.array([zlib.crc32(view[place : place + PAGE]) for place in range(0, len(view), PAGE)], np.uint32)
+    """The checksums of the pages of some bytes: the high half of the weighted sum of the words of each.
+
+    It takes a fifth of the time of a CRC, and all pages are one call, in which other threads run.
+    """
+    whole = len(data) // PAGE
+    found = np.empty(-(-len(data) // PAGE), np.uint64)
+    found[:whole] = data[: whole * PAGE].view("<u8").reshape(-1, PAGE // 8) @ _WEIGHTS
+    if whole < len(found):
+        last = np.zeros(PAGE, np.uint8)
+        last[: len(data) - whole * PAGE] = data[whole * PAGE :]
+        found[whole] = last.view("<u8") @ _WEIGHTS
+    return (found + np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)).astype(np.uint32)  # not 0 for a page of zeros
 
 
 def size_of_new(version: Version, number: int) -> int:

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[0-9a-f]{30}-[0-9a-f]+")
 _LEAST = 64  # extents whose time of last use is remembered, at least
 
 
-class Counts:
+class PartCounts:
     """Numbers of reads and bytes since the folder was opened."""
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class Counts:
             return dict(self._sums)
 
 
-class Parts:
+class KeptParts:
     """A folder of parts of files, by the names and versions of the files. Together they take at most ``most`` bytes."""
 
     def __init__(self, folder: str, most: int) -> None:
         self.folder, self.most = Path(folder) / "remote", most
-        self.counts = Counts()
+        self.counts = PartCounts()
         self._mutex = threading.Lock()
         self._oldest: deque[tuple[int, Path]] = deque()  # extents with the times of their last use
         own_folder(self.folder)

@@ -14,7 +14,7 @@ import pytest
 from pipeflow import system, timing
 from pipeflow.saving import extents, parts
 from pipeflow.saving.extents import EXTENT, PAGE, Extent, size_of_new, version_of
-from pipeflow.saving.parts import Parts
+from pipeflow.saving.parts import KeptParts
 
 ROOM = 1 << 40
 
@@ -71,7 +71,7 @@ def clock(monkeypatch):
 
 def test_any_parts_in_any_order(tmp_path):
     """Random parts of files with sizes around those of pages and extents; what was read once is not read again."""
-    store, folder = Store(), Parts(str(tmp_path), ROOM)
+    store, folder = Store(), KeptParts(str(tmp_path), ROOM)
     for number, size in enumerate([1, PAGE - 1, PAGE, PAGE + 1, 9 * PAGE, EXTENT, EXTENT + 1, 2 * EXTENT + 3 * PAGE]):
         store.put(str(number), size)
     rng = random.Random(1)
@@ -82,7 +82,7 @@ def test_any_parts_in_any_order(tmp_path):
         length = rng.randrange(1, min(size - begin, rng.choice([10, 3 * PAGE, EXTENT, ROOM])) + 1)
         store.check(folder, name, begin, length)
         before = store.read
-        store.check(Parts(str(tmp_path), ROOM), name, begin, length)
+        store.check(KeptParts(str(tmp_path), ROOM), name, begin, length)
         assert store.read == before
     for name, data in store.files.items():
         store.check(folder, name, 0, len(data))
@@ -97,7 +97,7 @@ def test_any_parts_in_any_order(tmp_path):
 
 def test_absent_pages_between_present_ones_are_read_with_few_requests(tmp_path, store):
     """One request for pages that are near each other, two for others."""
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
     store.put("a", 200 * PAGE)
     for page in (3, 5, 100, 101, 199):
         store.check(folder, "a", page * PAGE, 1)
@@ -110,7 +110,7 @@ def test_absent_pages_between_present_ones_are_read_with_few_requests(tmp_path, 
     found = folder.read("a", store.version("a"), 0, 200 * PAGE, fetch)
     assert np.array_equal(found, store.files["a"])
     assert asked == [(0, 199)]
-    folder = Parts(str(tmp_path / "b"), ROOM)
+    folder = KeptParts(str(tmp_path / "b"), ROOM)
     store.check(folder, "a", 50 * PAGE, 60 * PAGE)
     del asked[:]
     folder.read("a", store.version("a"), 0, 200 * PAGE, fetch)
@@ -119,7 +119,7 @@ def test_absent_pages_between_present_ones_are_read_with_few_requests(tmp_path, 
 
 def test_empty_files_and_files_that_are_not_there(tmp_path):
     """An empty file is kept as such."""
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
     assert folder.whole("empty") is None
     folder.keep("empty", version_of(0, "v"), 0, np.empty(0, np.uint8))
     version, data = folder.whole("empty")
@@ -128,7 +128,7 @@ def test_empty_files_and_files_that_are_not_there(tmp_path):
 
 def test_another_version_replaces_the_old_one(tmp_path, store):
     """Nothing of the old one is found, also where only one extent was replaced; its bytes are free."""
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
     store.put("a", 2 * EXTENT)
     store.check(folder, "a", 0, 2 * EXTENT)
     store.put("a", 2 * EXTENT - 7)
@@ -146,7 +146,7 @@ def test_the_least_recently_used_goes_first(tmp_path, store, clock):
     for name in "abcd":
         store.put(name, size)
     each = size + size_of_new(store.version("a"), 0)
-    folder, other = (Parts(str(tmp_path), 3 * each) for _ in range(2))
+    folder, other = (KeptParts(str(tmp_path), 3 * each) for _ in range(2))
     for name in "abc":
         store.check(folder, name, 0, size)
     store.check(other, "a", 7, 8)
@@ -161,9 +161,9 @@ def test_a_smaller_limit_makes_room_when_the_folder_is_opened(tmp_path, store, c
     """Each process keeps to its own limit."""
     for name in "abc":
         store.put(name, PAGE)
-        store.check(Parts(str(tmp_path), ROOM), name, 0, PAGE)
+        store.check(KeptParts(str(tmp_path), ROOM), name, 0, PAGE)
     each = PAGE + size_of_new(store.version("a"), 0)
-    small = Parts(str(tmp_path), 2 * each)
+    small = KeptParts(str(tmp_path), 2 * each)
     assert size_of(tmp_path) == 2 * each
     store.check(small, "a", 0, PAGE)
     assert size_of(tmp_path) == 2 * each
@@ -172,7 +172,7 @@ def test_a_smaller_limit_makes_room_when_the_folder_is_opened(tmp_path, store, c
 @pytest.mark.parametrize("most", [1, 100, PAGE + 200, 5 * PAGE, 30 * PAGE, EXTENT])
 def test_files_larger_than_the_limit(tmp_path, most):
     """Every byte is right, and the folder is never larger than the limit."""
-    store, folder = Store(), Parts(str(tmp_path), most)
+    store, folder = Store(), KeptParts(str(tmp_path), most)
     store.put("a", 40 * PAGE + 1)
     store.put("b", 3 * PAGE)
     rng = random.Random(most)
@@ -237,7 +237,7 @@ def test_killed_at_every_step(tmp_path, monkeypatch, clock):
             patch.setattr(extents, "os", dying)
             patch.setattr(parts, "os", dying)
             try:
-                first = Parts(str(home), limit)
+                first = KeptParts(str(home), limit)
                 store.check(first, "a", 0, PAGE)
                 store.check(first, "a", 2, 3 * PAGE - 2)
                 store.check(first, "b", 0, 3 * PAGE + 1)
@@ -250,7 +250,7 @@ def test_killed_at_every_step(tmp_path, monkeypatch, clock):
         if steps:
             break
         for _ in range(2):
-            folder = Parts(str(home), limit)
+            folder = KeptParts(str(home), limit)
             for name in "abcab":
                 size = len(store.files[name])
                 store.check(folder, name, 0, size)
@@ -265,10 +265,10 @@ def test_killed_processes(tmp_path):
     """Four processes read the same files through one small folder and are killed at any time; every byte is right."""
     program = (
         "import random, sys\n"
-        "from readers.test_parts import PAGE, Parts, Store\n"
+        "from readers.test_parts import PAGE, KeptParts, Store\n"
         "store = Store(3)\n"
         "for number in range(6): store.put(str(number), (40 + 31 * number) * PAGE + number)\n"
-        "folder, rng = Parts(sys.argv[1], 400 * PAGE), random.Random(int(sys.argv[2]))\n"
+        "folder, rng = KeptParts(sys.argv[1], 400 * PAGE), random.Random(int(sys.argv[2]))\n"
         "for turn in range(10**9):\n"
         "    name = str(rng.randrange(6)); size = len(store.files[name]); begin = rng.randrange(size)\n"
         "    store.check(folder, name, begin, rng.randrange(1, size - begin + 1))\n"
@@ -293,7 +293,7 @@ def test_killed_processes(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
-    store, folder = Store(3), Parts(str(tmp_path), 400 * PAGE)
+    store, folder = Store(3), KeptParts(str(tmp_path), 400 * PAGE)
     for number in range(6):
         store.put(str(number), (40 + 31 * number) * PAGE + number)
         store.check(folder, str(number), 0, len(store.files[str(number)]))
@@ -307,7 +307,7 @@ def test_damaged_files_are_absent(tmp_path):
     for name in "ab":
         store.put(name, 5 * PAGE + 9)
     for turn in range(300):
-        folder = Parts(str(tmp_path), ROOM)
+        folder = KeptParts(str(tmp_path), ROOM)
         for name in "ab":
             store.check(folder, name, 0, 5 * PAGE + 9)
         path = rng.choice([x for x in sorted(tmp_path.rglob("*")) if x.is_file()])
@@ -320,13 +320,13 @@ def test_damaged_files_are_absent(tmp_path):
         path.write_bytes(data)
         for name in "ab":
             begin = rng.randrange(5 * PAGE)
-            store.check(Parts(str(tmp_path), ROOM), name, begin, 9)
+            store.check(KeptParts(str(tmp_path), ROOM), name, begin, 9)
 
 
 @pytest.mark.parametrize("call", ["pwritev", "pwrite"])
 def test_a_full_disk(tmp_path, monkeypatch, store, call):
     """Nothing more is kept, every byte is right, and what fits again later is kept."""
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
 
     def full(descriptor, data, place):
         if call == "pwritev":
@@ -341,13 +341,13 @@ def test_a_full_disk(tmp_path, monkeypatch, store, call):
     assert folder.counts.sums()["bytes_kept"] == 0
     store.check(folder, "a", 0, 3 * PAGE)
     before = store.read
-    store.check(Parts(str(tmp_path), ROOM), "a", 0, 3 * PAGE)
+    store.check(KeptParts(str(tmp_path), ROOM), "a", 0, 3 * PAGE)
     assert store.read == before
 
 
 def test_a_folder_that_can_only_be_read(tmp_path, monkeypatch, store):
     """What is there is used."""
-    store.check(Parts(str(tmp_path), ROOM), "a", 0, PAGE)
+    store.check(KeptParts(str(tmp_path), ROOM), "a", 0, PAGE)
     real = os.open
 
     def refused(path, flags, *rest):
@@ -356,7 +356,7 @@ def test_a_folder_that_can_only_be_read(tmp_path, monkeypatch, store):
         return real(path, flags, *rest)
 
     monkeypatch.setattr(os, "open", refused)
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
     store.check(folder, "a", 5, 10)
     store.check(folder, "a", PAGE, 10)
     assert {k: v for k, v in folder.counts.sums().items() if v} == {
@@ -372,12 +372,12 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     """It is an error at once."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"):
-        Parts(str(tmp_path / "file"), ROOM)
+        KeptParts(str(tmp_path / "file"), ROOM)
 
 
 def test_a_process_that_stands_still_with_the_lock_stops_no_other(tmp_path, monkeypatch, store):
     """The bytes are read and not kept."""
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
     pauses = []
     monkeypatch.setattr(parts.time, "sleep", pauses.append)
     descriptor = os.open(folder.folder / "lock", os.O_RDWR)
@@ -396,7 +396,7 @@ def test_a_process_that_stands_still_with_the_lock_stops_no_other(tmp_path, monk
 
 def test_other_files_of_the_folder_stay(tmp_path, store):
     """Only extents are removed to make room."""
-    folder = Parts(str(tmp_path), 2 * PAGE)
+    folder = KeptParts(str(tmp_path), 2 * PAGE)
     (tmp_path / "mine").write_bytes(bytes(10 * PAGE))
     (folder.folder / "ab").mkdir(exist_ok=True)
     (folder.folder / "ab" / "mine").write_bytes(bytes(10 * PAGE))
@@ -409,7 +409,7 @@ def test_other_files_of_the_folder_stay(tmp_path, store):
 
 def test_a_reader_keeps_reading_an_extent_that_is_removed(tmp_path, store):
     """An open extent has its bytes until it is closed."""
-    folder = Parts(str(tmp_path), ROOM)
+    folder = KeptParts(str(tmp_path), ROOM)
     store.check(folder, "a", 0, 3 * PAGE)
     with Extent.opened(folder._path("a", 0), "a", 0) as extent:
         folder._remove(folder._path("a", 0))

@@ -12,7 +12,7 @@ from readers.file_server import FAULTS
 
 from pipeflow import fn, pipeline_def
 from pipeflow.operators.readers.reader import Reader
-from pipeflow.operators.readers.view import View, latest, opened
+from pipeflow.operators.readers.view import RemoteView, latest, opened
 from pipeflow.operators.readers.webdataset import write_index
 from pipeflow.watching.metrics import exposition
 
@@ -243,7 +243,7 @@ def test_the_figures_are_with_those_of_the_pipeline(store, tmp_path):
     assert found.bytes_read >= sum(len(store.files[f"/{n}"]) for n in range(COUNT))
     line = str(pipe.statistics()).splitlines()[-1]
     assert re.fullmatch(r"cache of reader: \d+ hits?, \d+ misses; [\d.]+ MB found, [\d.]+ MB read from servers", line)
-    assert pipe.executor_statistics()["reader"]["cache"].keys() == {
+    assert pipe.executor_statistics()["reader"]["remote_cache"].keys() == {
         "hits",
         "misses",
         "bytes_found",
@@ -291,5 +291,5 @@ def test_the_default_limit(tmp_path):
 def test_a_reader_has_a_view_of_its_own():
     """Two readers over one URL may see two versions of it."""
     first, second = (Reader(lambda: range(3), {}) for _ in range(2))
-    assert isinstance(first.view, View)
+    assert isinstance(first.view, RemoteView)
     assert first.view is not second.view

@@ -19,7 +19,7 @@ import numpy as np
 from pipeflow.declare import Request
 from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.order import Sampler
-from pipeflow.operators.readers.view import View, current, use, using
+from pipeflow.operators.readers.view import RemoteView, current, use, using
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class ReadAhead:
     If they are empty, it is read only when it is taken.
     """
 
-    def __init__(self, samples: Any, view_of: Callable[[int], View]) -> None:
+    def __init__(self, samples: Any, view_of: Callable[[int], RemoteView]) -> None:
         self._samples, self._view_of = samples, view_of
         self._spans: Callable[[int], Sequence[Span] | None] = getattr(samples, "spans", lambda _: None)
         self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
@@ -226,7 +226,7 @@ class ReadAhead:
         self._ahead = self._beyond = 0.0
 
 
-def _within(view: View, read: Callable[..., Any], *arguments: Any) -> Any:
+def _within(view: RemoteView, read: Callable[..., Any], *arguments: Any) -> Any:
     """The result of a call that reads files with a view of them."""
     with using(view):
         return read(*arguments)

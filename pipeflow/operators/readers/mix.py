@@ -12,7 +12,7 @@ from pipeflow.operators.readers.ahead import Span
 from pipeflow.operators.readers.mixed_order import MixedOrder, mixed_order
 from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.reader import Reader
-from pipeflow.operators.readers.view import View
+from pipeflow.operators.readers.view import RemoteView
 
 
 class MixedReader(Reader):
@@ -24,7 +24,7 @@ class MixedReader(Reader):
         order: MixedOrder = self.samples.order
         return replace(order, **self._order)
 
-    def view_of(self, index: int) -> View:
+    def view_of(self, index: int) -> RemoteView:
         """The view of the files of a sample, that of its reader."""
         return self.samples.view_of(index)
 
@@ -130,7 +130,7 @@ class Mix:
         """The files of all readers that have several samples each."""
         return [path for reader in self._readers for path in reader.shared_files()]
 
-    def view_of(self, index: int) -> View:
+    def view_of(self, index: int) -> RemoteView:
         """The view of the files of a sample."""
         return self._readers[located(self._ends, index)[0]].view
 

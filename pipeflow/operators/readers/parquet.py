@@ -25,7 +25,7 @@ from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.pieces import FileOfPieces, Piece, Requests
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
-from pipeflow.operators.readers.view import View, current, use
+from pipeflow.operators.readers.view import RemoteView, current, use
 from pipeflow.operators.readers.windowed_order import Groups, in_windows
 
 _FOOTER = 1 << 16  # bytes at the end of a file that are read first: the list of its groups is seldom longer
@@ -243,7 +243,7 @@ class _DecodedGroups:
         self._kept[group] = future
         return future, True
 
-    def _fill_ahead(self, view: View, group: int, future: Any) -> None:
+    def _fill_ahead(self, view: RemoteView, group: int, future: Any) -> None:
         use(view)
         self._fill(group, future)
 

@@ -25,7 +25,7 @@ from pipeflow.declare import Ending, Feed, Fetched, Request, Room, Source, Spec,
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
-from pipeflow.operators.readers.view import CACHE, View, opened, using
+from pipeflow.operators.readers.view import CACHE, RemoteView, opened, using
 
 ORDER = parameters(
     shard_id=(int, 0, "number of the shard that this reader reads, from 0"),
@@ -76,10 +76,10 @@ class Reader(Source):
     """A source that walks a reader's samples in its order; the pipeline's threads fetch them."""
 
     def __init__(
-        self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool = False, view: View | None = None
+        self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool = False, view: RemoteView | None = None
     ) -> None:
         self._make = make
-        self.view = view or View()  # of files at URLs
+        self.view = view or RemoteView()  # of files at URLs
         self._order = dict(order)
         self._samples: Any = None
         self._sampler: Sampler | None = None
@@ -145,7 +145,7 @@ class Reader(Source):
         """The source_info of these samples; None if the reader has none."""
         return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
 
-    def view_of(self, index: int) -> View:
+    def view_of(self, index: int) -> RemoteView:
         """The view of the files of a sample."""
         del index
         return self.view
@@ -236,7 +236,7 @@ class Reader(Source):
 
 
 def build_reader(
-    cls: type, *, seed: int | None = None, lazy_init: bool = False, view: View | None = None, **arguments: Any
+    cls: type, *, seed: int | None = None, lazy_init: bool = False, view: RemoteView | None = None, **arguments: Any
 ) -> Reader:
     """A Reader of `cls(...)`, with all arguments except those of the order."""
     order = {name: arguments.pop(name, param.default) for name, param in ORDER.items() if name != "lazy_init"}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipeflow.declare import bytes_of, parameters
 from pipeflow.saving.extents import Version, version_of
-from pipeflow.saving.parts import Parts
+from pipeflow.saving.parts import KeptParts
 
 CACHE = parameters(
     cache=(
@@ -38,10 +38,10 @@ class Known(NamedTuple):
         return version_of(self.size, self.version)
 
 
-class View:
+class RemoteView:
     """The files at URLs as one reader sees them."""
 
-    def __init__(self, parts: Parts | None = None) -> None:
+    def __init__(self, parts: KeptParts | None = None) -> None:
         self.parts = parts
         self.known: dict[str, Known] = {}
         self.fresh: set[int] = set()  # file systems of fsspec whose lists of files are not older than this view
@@ -72,8 +72,8 @@ def _short(url: str) -> bytes:
     return hashlib.blake2b(os.fsencode(url), digest_size=8).digest()
 
 
-OUTSIDE = View()  # for reading outside of readers
-_current: ContextVar[View] = ContextVar("pipeflow_view", default=OUTSIDE)
+OUTSIDE = RemoteView()  # for reading outside of readers
+_current: ContextVar[RemoteView] = ContextVar("pipeflow_view", default=OUTSIDE)
 current = _current.get
 use = _current.set  # for threads that belong to one reader
 
@@ -83,28 +83,28 @@ class using:
 
     __slots__ = ("_before", "_view")
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: RemoteView) -> None:
         self._view = view
 
     def __enter__(self) -> None:
-        self._before: Token[View] = _current.set(self._view)
+        self._before: Token[RemoteView] = _current.set(self._view)
 
     def __exit__(self, *_: object) -> None:
         _current.reset(self._before)
 
 
-_latest: dict[tuple[Any, Any], View] = {}  # the newest view of each folder and limit
+_latest: dict[tuple[Any, Any], RemoteView] = {}  # the newest view of each folder and limit
 
 
-def opened(cache: str | None, cache_bytes: Any) -> View:
+def opened(cache: str | None, cache_bytes: Any) -> RemoteView:
     """A new view with the folder of these arguments of a reader."""
     if cache is None and cache_bytes is not None:
         raise ValueError("cache_bytes is the limit of a folder: give the folder with cache=")
     most = bytes_of("cache_bytes", _MOST if cache_bytes is None else cache_bytes)
-    view = _latest[cache, cache_bytes] = View(None if cache is None else Parts(cache, most))
+    view = _latest[cache, cache_bytes] = RemoteView(None if cache is None else KeptParts(cache, most))
     return view
 
 
-def latest(cache: str | None, cache_bytes: Any) -> View:
+def latest(cache: str | None, cache_bytes: Any) -> RemoteView:
     """The newest view with the folder of these arguments, for an operator that reads the files of a reader."""
     return _latest.get((cache, cache_bytes), OUTSIDE)
