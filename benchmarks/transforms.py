@@ -326,7 +326,6 @@ def torchvision():
 
     torch.set_num_threads(1)
     corners = [[0, 0], [500, 0], [500, 375], [0, 375]], [[30, 20], [470, 30], [480, 350], [20, 340]]
-    moved = torch.zeros(1, HEIGHT, WIDTH, 2)
 
     def jitter(x):
         return f.adjust_hue(f.adjust_saturation(f.adjust_contrast(f.adjust_brightness(x, 1.4), 1.3), 1.4), 0.05)
@@ -343,7 +342,7 @@ def torchvision():
         "Affine": lambda x: f.affine(x, 25, [20, 20], 1.5, [10, 15], InterpolationMode.BILINEAR),
         "Shear": lambda x: f.affine(x, 0, [0, 0], 1.0, [10, 0], InterpolationMode.BILINEAR),
         "Perspective": lambda x: f.perspective(x, *corners),
-        "Elastic": lambda x: f.elastic(x, moved),
+        "Elastic": v2.ElasticTransform(50.0, 5.0),
         "ColorJitter": jitter,
         "ChannelShuffle": lambda x: x[[2, 0, 1]],
         "Grayscale": lambda x: f.rgb_to_grayscale(x, 3),

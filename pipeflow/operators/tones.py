@@ -24,7 +24,7 @@ def invert(image: Sample, /, *, out: Out) -> Sample:
 
 @invert.ready
 def _(_specs: tuple[Spec, ...], _args: Any) -> Any:
-    return kernels.tones.inverting()
+    return kernels.tones.changing_bits(255, 255)
 
 
 @operator(
@@ -57,7 +57,7 @@ def mask_of(bits: int) -> int:
 
 @posterize.ready
 def _(_specs: tuple[Spec, ...], args: Any) -> Any:
-    return kernels.tones.masking(mask_of(args.bits))
+    return kernels.tones.changing_bits(0, mask_of(args.bits))
 
 
 @operator("solarize", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True)

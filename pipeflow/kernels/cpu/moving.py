@@ -12,12 +12,14 @@ from pipeflow.kernels.cpu.byte_tables import Filling, translated
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.moves import (
     GROUP,
+    LINE,
     LONG,
     copy_group,
     copy_long_row,
     copy_memory,
     copy_row,
     fill_bytes,
+    fill_line,
     transpose_block,
 )
 
@@ -293,13 +295,19 @@ def upside_down(size: int, itemsize: int) -> Filling:
 def frame_rows(source, first, stride, size, rows, fill, out, before, width):
     """Copies rows of some bytes, `stride` apart, into rows of `width` bytes from place `before` on, and fills the other bytes."""
     fill_bytes(out, 0, before, fill)
-    at = before
+    at, margin = before, width - size
     for i in range(rows):
         if size < LONG:
             copy_row(source, first + i * stride, size, out, at)
         else:
             copy_long_row(source, first + i * stride, size, out, at)
-        fill_bytes(out, at + size, (width if i < rows - 1 else out.size - at) - size, fill)
+        end = at + size
+        if i == rows - 1:
+            fill_bytes(out, end, out.size - end, fill)
+        elif margin <= LINE and end + LINE <= out.size:
+            fill_line(out, end, fill)  # the bytes after the margin are those of the next row, which is copied later
+        else:
+            fill_bytes(out, end, margin, fill)
         at += width
 
 

@@ -6,42 +6,23 @@ import numpy as np
 
 from pipeflow.kernels.cpu.byte_tables import Filling, by_table
 from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
+from pipeflow.kernels.cpu.simd.bytes import change_bits
 
 LANES = 64  # pixels whose values are compared or computed at once
 
 
 @kernel
-def invert_bytes(source, out):
-    """255 - x for every byte."""
-    for i in range(source.size):
-        out[i] = ~source[i]
+def change_bytes(source, flipped, kept, out):
+    change_bits(source, flipped, kept, out, source.size)
 
 
-@kernel
-def mask_bytes(source, mask, out):
-    """Keeps the bits of every byte that a mask has."""
-    for i in range(source.size):
-        out[i] = source[i] & mask
-
-
-def inverting() -> Filling:
-    """A function that inverts bytes."""
-    invert = machine_code(invert_bytes, BYTES, BYTES)
+def changing_bits(flipped: int, kept: int) -> Filling:
+    """A function that flips some bits of bytes, and keeps some."""
+    bits = np.uint8(flipped), np.uint8(kept)
+    change = machine_code(change_bytes, BYTES, *bits, BYTES)
 
     def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        invert(source.ravel(), out.ravel())
-        return out
-
-    return run
-
-
-def masking(mask: int) -> Filling:
-    """A function that keeps the bits of bytes that a mask has."""
-    bits = np.uint8(mask)
-    keep = machine_code(mask_bytes, BYTES, bits, BYTES)
-
-    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        keep(source.ravel(), bits, out.ravel())
+        change(source.ravel(), *bits, out.ravel())
         return out
 
     return run

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
 from pipeflow.kernels.cpu.simd.instructions import (
@@ -18,6 +19,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     many,
     number,
     over,
+    splat,
     store,
     vector_function,
 )
@@ -61,6 +63,25 @@ def translate_row(builder, source, table, out, total):
             store(builder, looked_up(builder, parts, value), at(builder, out, place), 1)
 
     over(builder, total, body, wide=4 if wide else 1, width=64 if wide else 8)
+
+
+@vector_function(DATA, types.uint8, types.uint8, DATA, INDEX)
+def change_bits(builder, source, flipped, kept, out, total):
+    """Sets out[:total] = (source[:total] ^ flipped) & kept. Several vectors are read before the first is written, as in
+    ``_by_groups``.
+    """
+    source, out = source.pointer, out.pointer
+
+    def body(first: Any, lanes: int) -> None:
+        size = min(lanes, 64)
+        kind = many(INT8, size)
+        flip, keep = (splat(builder, one, kind) if size > 1 else one for one in (flipped, kept))
+        places = [builder.add(first, INT64(size * part)) for part in range(lanes // size)]
+        values = [load(builder, at(builder, source, place), kind, 1) for place in places]
+        for place, value in zip(places, values, strict=True):
+            store(builder, builder.and_(builder.xor(value, flip), keep), at(builder, out, place), 1)
+
+    over(builder, total, body, wide=AHEAD, width=64)
 
 
 def at_once() -> int:

@@ -141,6 +141,16 @@ def fill_bytes(builder, out, begin, count, value):
     cgutils.memset(builder, builder.gep(out.pointer, [begin]), count, value)
 
 
+LINE = 64
+
+
+@vector_function(DATA, INDEX, types.uint8)
+def fill_line(builder, out, begin, value):
+    """The same for LINE bytes, by one store."""
+    vector = ir.VectorType(INT8, LINE)
+    store(builder, splat(builder, value, vector), builder.gep(out.pointer, [begin]), 1)
+
+
 GROUP = 16  # pixels whose places are checked at once
 
 
