@@ -96,7 +96,7 @@ class Outside:
 def compiled(case: str) -> bool:
     """True if compiled kernels do the work."""
     switch = kernels.jpeg_switch.decoding
-    return not kernels.start.state.starting and ("rn50" not in case or switch.on)
+    return not kernels.start.state.starting and kernels.kernel_calls.loaded() and ("rn50" not in case or switch.on)
 
 
 def serve(connection: Connection, case: str, folder: str, threads: int) -> None:

@@ -179,6 +179,10 @@ class KernelArray:
         return self if len(self.extents) == 1 else self.reshaped(self.size)
 
 
+# Computes the rows of a batch with this number of samples: a C-contiguous array. Arguments that vary are arrays in the Args.
+MakeRows = Callable[[Args, int], np.ndarray]
+
+
 class KernelCalls:
     """The work of an operator on a sample, as its ``calls`` function declares it."""
 
@@ -189,8 +193,10 @@ class KernelCalls:
         args: Args,
         key: Number | None = None,
         part: Callable[[Any, Any], Sequence[Any]] | None = None,
+        rows: Callable[[MakeRows, bool], Any] | None = None,
     ) -> None:
         self._trace = trace
+        self._rows = rows
         self._place = place
         self.inputs: Sequence[KernelArray] = ()
         self.layouts: Sequence[str] = ()
@@ -232,12 +238,27 @@ class KernelCalls:
         else:
             require(condition)
 
+    def row(self, make: MakeRows) -> KernelArray:
+        """The row of the sample in a table that is computed once for each batch, from arguments that may vary."""
+        assert self._rows is not None
+        return self._rows(make, False)
+
+    def reals(self, make: MakeRows) -> Sequence[Real]:
+        """The numbers of such a row, which has one axis and is float64."""
+        assert self._rows is not None
+        return self._rows(make, True)
+
     def output(
         self, extents: tuple[Any, ...], dtype: np.dtype, number: int = 0, window_of: tuple[Any, ...] | None = None
     ) -> KernelArray:
         """The memory of an output, or of the ``part`` of it."""
         memory = self.outputs[number] = replace(self._place(number, extents, dtype), window_of=window_of)
         return memory
+
+    def output_like_input(self, dtype: np.dtype) -> KernelArray:
+        """The memory of a result with the extents of the input, which must have elements."""
+        self.require(self.input.size > 0)
+        return self.output(self.input.extents, dtype)
 
     def give(self, number: int, value: np.ndarray) -> None:
         """Gives an output that is the same for all samples of this record."""

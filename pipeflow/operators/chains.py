@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeflow.declare import (
     Args,
+    KernelArray,
     KernelCalls,
     Link,
     OpFunction,
@@ -80,6 +81,9 @@ def chain(operators: tuple[str, ...]) -> OpFunction:
         ]
         op.varying(*varying, *(["key"] if "key" in links[0].calls_varying else []))
         op.loads(lambda args: load_kernels(Args(**op.links[1].part(vars(args))), True))
+    if links[0].line_hook:
+        op.calls(lambda calls: line_calls(op.links, calls))
+        op.varying(*[f"{name}_{number}" for number, link in enumerate(links) for name in link.calls_varying])
     op.rows(lambda specs, args, keys: table(links, specs[0], [link.part(vars(args)) for link in op.links], keys))
     return op
 
@@ -163,6 +167,36 @@ def lines(links: Sequence[OpFunction], image: np.ndarray, layout: str, parts: Se
         steps.append((*link.line_hook(part, dtype, target), float(target == UINT8)))  # type: ignore[misc]
         dtype = target
     return kernels.color.several_lines(image, np.array(steps, np.float32), out)
+
+
+def line_calls(links: Sequence[Link], calls: KernelCalls) -> None:
+    """``lines`` for a program of kernel calls."""
+    color, dtypes = kernels.color, [calls.input.dtype]
+    for link in links:
+        dtypes.append(link.part(vars(calls.args))["dtype"] or dtypes[-1])
+
+    def made(args: Args, count: int) -> np.ndarray:
+        steps = np.empty((count, len(links), 3), np.float32)
+        for number, (link, dtype, target) in enumerate(zip(links, dtypes, dtypes[1:])):
+            assert link.op.line_hook is not None
+            steps[:, number, 0], steps[:, number, 1] = link.op.line_hook(Args(**link.part(vars(args))), dtype, target)
+            steps[:, number, 2] = target == UINT8
+        return steps
+
+    calls.require({*dtypes} <= {UINT8, FLOAT})
+    image, out = calls.input, calls.output_like_input(dtypes[-1])
+    source, rows = image.flat, calls.row(made)
+    first = color.byte_steps([target == UINT8 for target in dtypes[1:]])
+    if first and image.dtype == UINT8 and color.fast():
+        table = calls.scratch((256,), UINT8)
+        calls.call(color.lines_flat, color.VALUES, replace(rows, extents=(first, 3)), table)
+        looked_up = out.flat if first == len(links) else calls.scratch((image.size,), UINT8)
+        calls.call(color.translate_flat, source, table, looked_up)
+        if first == len(links):
+            return
+        source = looked_up
+        rows = KernelArray(rows.address + first * 3 * FLOAT.itemsize, (len(links) - first, 3), FLOAT)
+    calls.call(color.lines_flat, source, rows, out.flat)
 
 
 # ----------------------------------------------------------------------------------------------------

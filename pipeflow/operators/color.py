@@ -17,6 +17,8 @@ from pipeflow.declare import (
     Arg,
     Args,
     DType,
+    KernelArray,
+    KernelCalls,
     OpDef,
     Out,
     Sample,
@@ -57,6 +59,7 @@ TO_YCBCR = np.array(
 YCBCR_OFFSET = np.array([16.0, 128.0, 128.0])
 FROM_YCBCR = np.linalg.inv(TO_YCBCR)
 SWAP = np.eye(3)[::-1]
+NO_KEYS = np.empty(0, np.uint64)
 NOTHING = np.zeros(3)  # the offset that adds nothing
 
 
@@ -136,6 +139,28 @@ def _lines(op: OpDef) -> None:
         table["factor"], table["offset"] = line(args, specs[0].dtype, args.dtype or specs[0].dtype)
         return table
 
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        dtype = calls.input.dtype
+        target = calls.args.dtype or dtype
+
+        def numbers(args: Any, count: int) -> np.ndarray:
+            made = np.empty((count, 2))
+            made[:, 0], made[:, 1] = line(args, dtype, target)
+            return made
+
+        calls.require({dtype, target} <= kernels.color.FAST)
+        image, out = calls.input, calls.output_like_input(target)
+        factors = calls.reals(numbers)
+        if dtype == target == UINT8 and kernels.byte_tables.fast():
+            table = calls.scratch((256,), UINT8)
+            calls.call(kernels.color.line, kernels.byte_tables.VALUES, *factors, table)
+            calls.call(kernels.byte_tables.translate_flat, image.flat, table, out.flat)
+        else:
+            calls.call(kernels.color.line, image.flat, *factors, out.flat)
+
+    op.varying("brightness", "brightness_shift", "contrast", "contrast_center")
+
     @op.ready
     def _(specs: tuple[Spec, ...], args: Any) -> Any:
         if specs[0].dtype != UINT8 or args.dtype not in (None, UINT8):
@@ -157,6 +182,8 @@ def _colors(op: OpDef, numbers: Callable[[Any], tuple[Any, Any, Any]]) -> None:
     def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
         return _color_table(specs[0], *numbers(args))
 
+    _color_calls(op)
+
     @op.ready
     def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return _mixing(specs[0], args.dtype, color_matrix(*numbers(args)), NOTHING)
@@ -167,6 +194,39 @@ def _mixing(spec: Spec, dtype: np.dtype | None, matrix: np.ndarray, offset: np.n
     if spec.dtype != UINT8 or dtype not in (None, UINT8) or spec.shape[-1] != 3 or 0 in spec.shape:
         return None
     return kernels.color.mixing(matrix, offset)
+
+
+def _color_calls(op: OpDef) -> None:
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        dtype = calls.input.dtype
+        target = calls.args.dtype or dtype
+
+        def colors(args: Any, count: int) -> np.ndarray:
+            assert op.rows_hook is not None
+            table = op.rows_hook((SpecColumn(np.full((count, 3), 3), dtype, "HWC"),), args, NO_KEYS)
+            made = np.empty((count, 12), np.float32)
+            made[:, :9], made[:, 9:] = table["matrix"].reshape(count, 9), table["offset"]
+            # the body computes grey bytes in another way
+            require(dtype != UINT8 or target != UINT8 or not grey_rows(made).any())
+            return made
+
+        calls.require({dtype, target} <= kernels.color.FAST and calls.layouts[0] == "HWC")
+        calls.require(calls.input.extents[2] == 3)
+        image, out = calls.input, calls.output_like_input(target)
+        row = calls.row(colors)
+        matrix = KernelArray(row.address, (9,), row.dtype)
+        offset = KernelArray(row.address + 9 * row.dtype.itemsize, (3,), row.dtype)
+        calls.call(kernels.color.mix, image.flat, matrix, offset, out.flat, image.size // 3)
+
+    op.varying("hue", "saturation", "value", "brightness", "contrast")
+
+
+def grey_rows(colors: np.ndarray) -> np.ndarray:
+    """True for matrices and offsets that give the three channels one value."""
+    first, second, third = colors[:, :3], colors[:, 3:6], colors[:, 6:9]
+    offsets = (colors[:, 9] == colors[:, 10]) & (colors[:, 10] == colors[:, 11])
+    return (first == second).all(1) & (second == third).all(1) & offsets
 
 
 BRIGHTNESS = parameters(
@@ -350,6 +410,9 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     dtype, numbers = specs[0].dtype, (args.hue, args.saturation, args.brightness, args.contrast)
     return _mixing(specs[0], args.dtype, *twist(dtype, *numbers))
+
+
+_color_calls(color_twist)
 
 
 def _only_rgb(op: OpDef) -> None:

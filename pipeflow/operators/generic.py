@@ -15,6 +15,7 @@ from pipeflow.declare import (
     DType,
     Floats,
     Ints,
+    KernelCalls,
     Layout,
     OpDef,
     Out,
@@ -69,6 +70,14 @@ def cast(data: Sample, /, *, out: Out) -> Sample:
 @cast.rows
 def _(specs: tuple[SpecColumn, ...], _args: Any, _keys: np.ndarray) -> np.ndarray:
     return np.zeros(len(specs[0].shapes), NOTHING)
+
+
+@cast.calls
+def _(calls: KernelCalls) -> None:
+    data, target = calls.input, calls.args.dtype
+    calls.require({data.dtype, target} == {np.dtype(np.uint8), np.dtype(np.float32)})
+    calls.require(data.size > SMALL)
+    calls.call(kernels.casting.cast_flat, data.flat, calls.output_like_input(target).flat)
 
 
 @cast.line

@@ -10,6 +10,7 @@ import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Number, registry
 from pipeflow.errors import BadData
+from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners import chain, program
 from pipeflow.executor.runners.sample import SampleStage
@@ -140,12 +141,16 @@ CASES = {
 
 
 def test_every_operator_with_calls_is_here():
-    """The table of cases has each operator that declares its work as calls of kernels; test_image_programs.py has images."""
+    """The table of cases has each operator that declares its work as calls of kernels; others are in test_image_programs.py and
+    test_color_programs.py.
+    """
     images = {
         "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "resize", "experimental.resize",
         "random_resized_crop", "crop_mirror_normalize",
     }  # fmt: skip
-    assert set(CASES) | images == {op.name for op in registry.values() if op.calls_hook is not None}
+    colors = {"brightness", "contrast", "brightness_contrast", "color_twist", "hsv", "hue", "saturation", "cast"}
+    declared = {op.name for op in registry.values() if op.calls_hook is not None and not op.links}
+    assert set(CASES) | images | colors == declared
 
 
 @pytest.mark.parametrize(
@@ -377,3 +382,29 @@ def raises_for_three(values):
     if values[0] == 3:
         raise ValueError("three")
     return 10 * values[0]
+
+
+def test_no_batch_waits_for_the_code_that_runs_programs(monkeypatch):
+    """Without PIPEFLOW_START=wait a thread loads it after the second batch; until then, the bodies work."""
+    done = []
+    monkeypatch.delenv("PIPEFLOW_START", raising=False)
+    monkeypatch.setattr(kernel_calls, "loaded", lambda: bool(done))
+    monkeypatch.setattr(kernel_calls, "load", lambda: done.append(1))
+    driver = chain.Driver()
+    for index in (0, 1):
+        assert not driver.ready(BatchRun(index, 0))
+        assert driver._thread is None
+    driver.ready(BatchRun(2, 0))
+    driver._thread.join()
+    assert driver.ready(BatchRun(3, 0))
+    assert done == [1]
+
+
+def test_with_a_wish_to_wait_it_is_loaded_at_once(monkeypatch):
+    """PIPEFLOW_START=wait: the first batch already has it."""
+    done = []
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    monkeypatch.setattr(kernel_calls, "loaded", lambda: bool(done))
+    monkeypatch.setattr(kernel_calls, "load", lambda: done.append(1))
+    assert chain.Driver().ready(BatchRun(0, 0))
+    assert done == [1]

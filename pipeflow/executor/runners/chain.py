@@ -6,6 +6,9 @@ kernels/cpu/kernel_calls.py runs for it and for others. If no program describes 
 process the sample: they return the same results, and report errors.
 """
 
+import contextlib
+import os
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -30,6 +33,51 @@ PAUSE = 16  # runs before kernels that were not ready are checked again
 Kind = tuple[Any, ...]  # types, numbers of axes and layouts of the inputs
 NONE = np.empty(0, np.int64)
 BYTES = np.dtype(np.uint8)
+
+
+class Driver:
+    """The compiled code that runs programs. A thread loads it after the second batch, so that no batch waits for it, and a short
+    program does without it.
+    """
+
+    def __init__(self) -> None:
+        self._loaded = False
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def ready(self, batch: BatchRun) -> bool:
+        """True if programs may run."""
+        if not self._loaded:
+            if "pipeflow.kernels.cpu.kernel_calls" in sys.modules and kernels.kernel_calls.loaded():
+                self._loaded = True
+            elif os.environ.get("PIPEFLOW_START") == "wait":
+                kernels.kernel_calls.load()
+                self._loaded = True
+            elif batch.index > 1:
+                self._begin()
+        return self._loaded and not kernels.start.state.starting
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._thread is None and not kernels.start.state.starting:
+                load = kernels.kernel_calls.load
+                thread = threading.Thread(target=load, name="pipeflow programs", daemon=False)
+                with contextlib.suppress(RuntimeError):  # the program ends, or the system has no thread left
+                    thread.start()
+                    self._thread = thread
+
+
+driver = Driver()
+
+
+def _forget() -> None:
+    """In a forked child: the thread belongs to the parent."""
+    global driver
+    driver = Driver()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 class Chain:
@@ -69,8 +117,8 @@ class Chain:
         self, batch: BatchRun, rows: ChunkRows, arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
     ) -> np.ndarray:
         """Runs the chain for the samples of the rows; returns those that are done."""
-        if kernels.start.state.starting or kernels.kernel_calls.clock() is None:
-            return NONE  # before the compiler is loaded, or on a system without that clock
+        if not driver.ready(batch) or kernels.kernel_calls.clock() is None:
+            return NONE  # before the kernels are loaded, or on a system without that clock
         if self._pause:
             self._pause -= 1
             return NONE
@@ -153,7 +201,7 @@ class Chain:
         lap: Clock | None,
     ) -> Collection[int]:
         """Reads the samples of a step before the chain in one call, as far as its reader can; returns those that are left."""
-        if kernels.start.state.starting:
+        if not driver.ready(batch):
             return rows.left.tolist()
         started = timing.wall(), timing.processor()
         left = step.fetch_many(batch, rows, place, arena, pool)

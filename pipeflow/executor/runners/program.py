@@ -12,7 +12,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import Args, KernelArray, KernelCalls, NoTable, Number, OfThread, Real, Spec, require
+from pipeflow.declare import (
+    Args,
+    KernelArray,
+    KernelCalls,
+    MakeRows,
+    NoTable,
+    Number,
+    OfThread,
+    Real,
+    Spec,
+    argument_column,
+    require,
+)
+from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, is_large
 from pipeflow.kernels import counts
@@ -49,6 +62,7 @@ class Program:
         self._size = 0
         self._keys: list[tuple[int, int]] = []  # register, slot of the keys
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
+        self._tables: list[_BatchTable] = []
         self._counted: list[str] = []
         self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
@@ -103,8 +117,18 @@ class Program:
             self.step = number
             return read
 
+        def rows(make: MakeRows, numbers: bool) -> KernelArray | Sequence[Real]:
+            table = _BatchTable(len(self._start), step, make, numbers)
+            made = table.of(batch)
+            self._tables.append(table)
+            if numbers:
+                return [Real(self._register(_bits(value)).register, value) for value in made[sample].tolist()]
+            address = self._register(kernels.kernel_calls.address_of(made) + sample * made.strides[0])
+            return KernelArray(address, made.shape[1:], made.dtype)
+
         args = Args(**{**step.op.defaults, **step.constants, **varying})
-        made = self._made[number] = KernelCalls(self, place, args, key, part if self._is_private(number) else None)
+        private = part if self._is_private(number) else None
+        made = self._made[number] = KernelCalls(self, place, args, key, private, rows)
         return made
 
     def _is_private(self, number: int) -> bool:
@@ -289,6 +313,15 @@ class Program:
             if column is None:
                 return np.full(count, tools.REFUSED, np.int32)
             registers[:, register] = column[samples]
+        try:
+            for table in self._tables:
+                made, begin = table.of(batch), table.register
+                if table.numbers:
+                    registers[:, begin : begin + made.shape[1]] = made.view(np.int64)[samples]
+                else:
+                    registers[:, begin] = self._addresses(made, samples)
+        except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
+            return np.full(count, tools.REFUSED, np.int32)
         record = self._record_of_thread()
         status = np.empty(count, np.int32)
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
@@ -373,6 +406,27 @@ class Program:
                     rows[sample][place.slot] = held_by(batch, place.slot, sample)
         if blocks:
             self._results = 0.8 * self._results + 0.2 * nbytes / len(good)
+
+
+class _BatchTable:
+    """A table that an operator computes for a batch from the arguments of all samples."""
+
+    def __init__(self, register: int, step: SampleStep, make: MakeRows, numbers: bool) -> None:
+        self.register = register  # of the address of a row, or of its first number
+        self.numbers = numbers
+        self._step, self._make = step, make
+
+    def of(self, batch: BatchRun) -> np.ndarray:
+        """The table of a batch."""
+        known = batch.columns.get(self)
+        if known is None:
+            op = self._step.op
+            given = {
+                name: argument_column(op.arguments[name], batch.values[slot]) for name, slot, _ in self._step.arguments
+            }
+            args = Args(**{**op.defaults, **self._step.constants, **given})
+            known = batch.columns[self] = np.ascontiguousarray(self._make(args, batch.size))
+        return known
 
 
 class _Record:

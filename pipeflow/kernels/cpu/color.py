@@ -1,16 +1,17 @@
 """Colour: a matrix for the three channels of each pixel, or a factor and an offset for every value."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pipeflow.kernels.cpu.byte_tables import Filling, by_table
+from pipeflow.kernels.cpu.byte_tables import ENOUGH, VALUES, Filling, by_table, fast, translate_flat
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.bytes import repeat_bytes
 from pipeflow.kernels.cpu.simd.pixels import mix_row, weigh_bytes_row, weigh_row
 
 BLOCK = 4096  # number of values that stay in the first cache between two steps
+LOOKED_UP = 1 << 15  # bytes that are looked up before the next steps
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 
@@ -106,9 +107,25 @@ def lines_flat(source, steps, out):
             target[i] = convert(buffer[i], target)
 
 
+def byte_steps(rounds: Sequence[bool]) -> int:
+    """The number of first steps whose result is a byte."""
+    return max((number for number, rounded in enumerate(rounds, 1) if rounded), default=0)
+
+
 def several_lines(source: np.ndarray, steps: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Applies rows of (factor, offset, 1 to round to a byte) to every value; source and result are bytes or float32."""
-    return by_table(lambda values, result: lines_flat(values, np.ascontiguousarray(steps), result), source, out)
+    steps = np.ascontiguousarray(steps)
+    first = byte_steps(steps[:, 2] != 0)
+    if first and source.dtype == np.uint8 and out.dtype != np.uint8 and source.size >= ENOUGH and fast():
+        table, rest = np.empty(256, np.uint8), steps[first:]  # the steps to bytes are one look-up
+        lines_flat(VALUES, steps[:first], table)
+        flat, target, block = plain(source).reshape(-1), out.reshape(-1), np.empty(LOOKED_UP, np.uint8)
+        for begin in range(0, flat.size, LOOKED_UP):
+            part = flat[begin : begin + LOOKED_UP]
+            translate_flat(part, table, block[: part.size])
+            lines_flat(block[: part.size], rest, target[begin : begin + LOOKED_UP])
+        return out
+    return by_table(lambda values, result: lines_flat(values, steps, result), source, out)
 
 
 def _alike(values: list) -> bool:

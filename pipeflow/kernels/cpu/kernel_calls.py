@@ -305,6 +305,17 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
     ]
 
 
+def loaded() -> bool:
+    """True if the kernels that every program needs are in memory."""
+    return all(signature in compiled.overloads for compiled, signature in own_kernels())
+
+
+def load() -> None:
+    """Reads these kernels from the disk, or compiles them."""
+    for compiled, signature in own_kernels():
+        compiled.compile(signature)
+
+
 @cache
 def runner() -> Callable[..., tuple[int, int, int]]:
     """The machine code of `run`."""
