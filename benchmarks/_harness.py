@@ -181,12 +181,12 @@ def chosen(cases: Iterable[str]) -> list[str]:
 
 
 def with_earlier(name: str, reading: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """The results, and those of other cases that were measured on the same day, machine and versions.
+    """The results, and those of other cases that were measured on the same day, machine and versions, by the same benchmark.
 
     So a benchmark can be run case by case: the sides of a case always take turns in one run.
     """
-    path = RESULTS / f"{name}.json"
-    if not path.exists():
+    path, script = RESULTS / f"{name}.json", ROOT / "benchmarks" / f"{name}.py"
+    if not path.exists() or path.stat().st_mtime < script.stat().st_mtime:
         return results
     earlier = json.loads(path.read_text())
     where = [

@@ -23,7 +23,7 @@ import numpy as np
 from _harness import Measures, Side, Target, chosen, header, measure, median, save, start, table, verdicts, with_earlier
 
 BATCH = 64
-BATCHES = 8
+BATCHES = 16
 REPETITIONS = 5
 FILES = 500
 SIDE = 224

@@ -103,7 +103,13 @@ def main() -> int:
         "Images a CPU second",
         ["case", "compiled for", "images", "share of this processor's", "x simplejpeg"],
         [
-            (case, side, rate, rate / rates[case, "this processor"], rate / rates.get((case, "simplejpeg"), np.nan))
+            (
+                case,
+                side,
+                rate,
+                rate / rates[case, "this processor"],
+                rate / rates[case, "simplejpeg"] if (case, "simplejpeg") in rates else "-",
+            )
             for (case, side), rate in rates.items()
         ],
     )
