@@ -270,6 +270,7 @@ def test_the_figures_are_with_those_of_the_pipeline(store, tmp_path):
         ({"cache": "x", "cache_bytes": 0}, ValueError, "cache_bytes must be at least 1, got 0"),
         ({"cache": "x", "cache_bytes": 1.5}, TypeError, "cache_bytes must be an integer"),
         ({"cache": 3}, TypeError, "cache"),
+        ({"cache": ""}, ValueError, "cache is the path of a folder, got an empty text"),
     ],
 )
 def test_wrong_arguments(store, elsewhere, arguments, kind, message):
@@ -283,7 +284,10 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_build(store, tmp_path):
         pipeline(store, "files", cache=str(tmp_path / "file")).build()
 
 
-def test_the_default_limit(tmp_path):
+def test_the_default_limit_and_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert opened("~/a", "1MB").parts.folder == tmp_path / "a" / "remote"
+    assert latest("~/a", "1MB").parts.most == 10**6
     assert opened(str(tmp_path), None).parts.most == 10**10
     assert opened(None, None).parts is None
 

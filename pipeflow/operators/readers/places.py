@@ -56,20 +56,35 @@ def _matching(path: str, name: str, root: str | None) -> list[str]:
 
 
 def _without_braces(text: str) -> Iterator[str]:
-    """The texts that a text with ``{a,b}`` and ``{000..127}`` stands for, in order."""
-    match = _BRACES.search(text)
-    if match is None:
-        yield text
-        return
-    for choice, rest in itertools.product(_choices(match[1]), _without_braces(text[match.end() :])):
-        yield text[: match.start()] + choice + rest
+    """The texts that a text with ``{a,b}`` and ``{000..127}`` stands for, in order. There may be braces inside braces."""
+    for begin in (place for place, letter in enumerate(text) if letter == "{"):
+        found = _choices(text, begin)
+        if found is not None:
+            choices, end = found
+            inner = (one for choice in choices for one in _without_braces(choice))
+            for middle, rest in itertools.product(inner, list(_without_braces(text[end:]))):
+                yield text[:begin] + middle + rest
+            return
+    yield text
 
 
-def _choices(text: str) -> list[str]:
-    found = _RANGE.fullmatch(text)
-    if found is None:
-        return text.split(",")
-    first, last = found.groups()
+def _choices(text: str, begin: int) -> tuple[list[str], int] | None:
+    """The choices between the brace at a place and the one that closes it, and the place after it; None if it has none."""
+    depth, parts = 0, [begin + 1]
+    for place in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if text[place] == "," and depth == 1:
+            parts.append(place + 1)
+        if not depth:
+            between = text[begin + 1 : place]
+            if len(parts) > 1:
+                return [text[low : high - 1] for low, high in itertools.pairwise([*parts, place + 1])], place + 1
+            found = _RANGE.fullmatch(between)
+            return (_numbers(*found.groups()), place + 1) if found else None
+    return None
+
+
+def _numbers(first: str, last: str) -> list[str]:
     padded = any(len(end) > 1 and end[0] == "0" for end in (first, last))
     width = max(len(first), len(last)) if padded else 0
     step = 1 if int(last) >= int(first) else -1

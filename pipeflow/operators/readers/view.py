@@ -100,6 +100,10 @@ def opened(cache: str | None, cache_bytes: Any) -> RemoteView:
     """A new view with the folder of these arguments of a reader."""
     if cache is None and cache_bytes is not None:
         raise ValueError("cache_bytes is the limit of a folder: give the folder with cache=")
+    if cache is not None:
+        if not cache:
+            raise ValueError("cache is the path of a folder, got an empty text")
+        cache = os.path.expanduser(cache)
     most = bytes_of("cache_bytes", _MOST if cache_bytes is None else cache_bytes)
     view = _latest[cache, cache_bytes] = RemoteView(None if cache is None else KeptParts(cache, most))
     return view
@@ -107,4 +111,4 @@ def opened(cache: str | None, cache_bytes: Any) -> RemoteView:
 
 def latest(cache: str | None, cache_bytes: Any) -> RemoteView:
     """The newest view with the folder of these arguments, for an operator that reads the files of a reader."""
-    return _latest.get((cache, cache_bytes), OUTSIDE)
+    return _latest.get((cache and os.path.expanduser(cache), cache_bytes), OUTSIDE)
