@@ -53,17 +53,6 @@ def random_window(key, height, width, least_area, most_area, least_ratio, most_r
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
-@kernel(fastmath=False)
-def random_windows(keys, extents, least_area, most_area, least_ratio, most_ratio, low, high, attempts, found):
-    """`random_window` for each row of extents (height, width)."""
-    for i in range(len(found)):
-        height, width = extents[i, 0], extents[i, 1]
-        top, left, tall, wide = random_window(
-            keys[i], height, width, least_area, most_area, least_ratio, most_ratio, low, high, attempts
-        )
-        found[i, 0], found[i, 1], found[i, 2], found[i, 3] = top, left, tall, wide
-
-
 NO_WINDOW = 0, 0, 0, 0
 
 
