@@ -29,7 +29,8 @@ def killed(tmp_path_factory, request):
     write_files(folder)
     before = os.environ.get("PIPEFLOW_CASES")
     os.environ["PIPEFLOW_CASES"] = str(folder)
-    items = [item for item in request.session.items if "killed" in getattr(item, "fixturenames", ())]
+    items = [item for item in request.session.items if getattr(item, "module", None) is request.module]
+    items = [item for item in items if "killed" in item.fixturenames]
     yield Killed("loop.checkpoint_cases", folder, [item.callspec.params["case"] for item in items])
     if before is None:
         del os.environ["PIPEFLOW_CASES"]
