@@ -17,6 +17,13 @@ except ModuleNotFoundError:
 
 LARGE = 16 << 20  # a pickled function larger than this is probably a mistake
 _DEPTH = 3
+_copied = False  # True in a copy of the program: its script is imported, so its classes are known by their names
+
+
+def in_copy() -> None:
+    """Called in a process that began as a copy of the program: what it sends back are objects of the classes of the program."""
+    global _copied
+    _copied = True
 
 
 def require_cloudpickle() -> None:
@@ -28,14 +35,16 @@ def require_cloudpickle() -> None:
 
 
 def dumps_value(value: Any) -> bytes:
-    """Pickles data. Classes and functions of the user's script are pickled by value: no worker imports that script."""
+    """Pickles data. Classes and functions of the user's script are pickled by value: a worker that is no copy of the program does
+    not import that script.
+    """
     try:
         data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:
         if cloudpickle is None:
             raise
         return cloudpickle.dumps(value)
-    return cloudpickle.dumps(value) if b"__main__" in data and cloudpickle is not None else data
+    return cloudpickle.dumps(value) if _by_value(data) else data
 
 
 def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
@@ -54,7 +63,11 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
         if cloudpickle is None:
             raise
         return dump(cloudpickle.Pickler)
-    return dump(cloudpickle.Pickler) if b"__main__" in data and cloudpickle is not None else data
+    return dump(cloudpickle.Pickler) if _by_value(data) else data
+
+
+def _by_value(data: bytes) -> bool:
+    return b"__main__" in data and cloudpickle is not None and not _copied
 
 
 def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:

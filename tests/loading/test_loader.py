@@ -373,6 +373,57 @@ for batch in pipeflow.loader(Items(), 4, num_workers=2, multiprocessing_context=
     assert sorted(printed) == ["batch"] * 2 + ["before"] + ["item"] * 8
 
 
+@pytest.mark.parametrize("context", multiprocessing.get_all_start_methods())
+def test_classes_of_the_script_are_the_same_in_batches_and_errors(context):
+    """A batch has the script's own classes, and `except` catches its own errors, however the workers were started."""
+    program = f"""
+from collections import namedtuple
+import pipeflow
+
+Pair = namedtuple("Pair", "left right")
+
+class Fields(dict):
+    pass
+
+class Item:
+    def __init__(self, number):
+        self.number = number
+
+class Broken(Exception):
+    pass
+
+def broken(number):
+    raise Broken(number)
+
+class Items:
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+def batches(make, **given):
+    given.update(num_workers=1, multiprocessing_context="{context}", framework="numpy")
+    return list(pipeflow.loader(Items(make), 2, **given))[0]
+
+if __name__ == "__main__":
+    print(type(batches(lambda i: Pair(i, i))) is Pair, type(batches(lambda i: Fields(a=i))) is Fields)
+    print(type(batches(Item, collate_fn=list)[0]) is Item)
+    try:
+        batches(broken)
+    except Broken as error:
+        print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=LONG
+    )
+    assert done.stdout.split() == ["True", "True", "True", "0"], done.stderr
+
+
 def test_batches_of_processes():
     """Order, values, random numbers and errors do not depend on the number of workers; any object may be a batch."""
     results = []

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from pipeflow import system
 from pipeflow.errors import InvalidState
 from pipeflow.executor.workers import anonymous_files, worker
-from pipeflow.saving.functions import require_cloudpickle
+from pipeflow.saving.functions import in_copy, require_cloudpickle
 
 _RECORD = struct.Struct("=iii")  # kind, process, wait status
 _BORN, _ENDED = 1, 2
@@ -187,6 +187,7 @@ def _fork_template(ends: _Ends) -> _Template:
         return _Template(pid)
     try:
         ends.parent.close()
+        in_copy()
         serve(ends.child.detach(), ends.inherited)
     finally:
         os._exit(1)
