@@ -14,6 +14,7 @@ from pyarrow import parquet
 from readers.records import write_tar
 
 from pipeflow import fn, pipeline_def
+from pipeflow.executor.runners import kept as kept_steps
 from pipeflow.operators.readers.dataset import DatasetReader
 from pipeflow.saving import kept
 from pipeflow.saving.kept import LINE, Kept
@@ -39,7 +40,7 @@ class Made:
 def home(tmp_path, monkeypatch):
     """Caches in memory are in a folder of the test."""
     monkeypatch.setattr(kept, "memory_home", lambda: tmp_path / "memory")
-    monkeypatch.setattr("pipeflow.executor.runners.kept.memory_home", lambda: tmp_path / "memory")
+    monkeypatch.setattr(kept_steps, "memory_home", lambda: tmp_path / "memory")
     return tmp_path
 
 
