@@ -5,8 +5,10 @@ import inspect
 import io
 import pickle
 import warnings
+from collections import ChainMap
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 from pipeflow.errors import function_name
 
@@ -15,6 +17,23 @@ try:
 except ModuleNotFoundError:
     cloudpickle = None
 
+if cloudpickle is not None:
+
+    def _code(code: CodeType) -> tuple[Any, ...]:
+        """A code object with the name of its file."""
+        kind, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)
+        return kind, tuple([code.co_filename if type(part) is str and part == _NO_FILE else part for part in parts])
+
+    class ByValue(cloudpickle.Pickler):
+        """Pickles functions by value with the names of their files, which errors and tracebacks need.
+
+        cloudpickle 3.1.3 leaves them out.
+        """
+
+        dispatch_table: ClassVar[Any] = ChainMap({CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+
+
+_NO_FILE = "<dynamic-code>"
 LARGE = 16 << 20  # a pickled function larger than this is probably a mistake
 _DEPTH = 3
 _copied = False  # True in a copy of the program: its script is imported, so its classes are known by their names
@@ -34,6 +53,14 @@ def require_cloudpickle() -> None:
         )
 
 
+def by_value(value: Any) -> bytes:
+    """Pickles a value, with the functions and classes that another process cannot import."""
+    require_cloudpickle()
+    file = io.BytesIO()
+    ByValue(file).dump(value)
+    return file.getvalue()
+
+
 def dumps_value(value: Any) -> bytes:
     """Pickles data. Classes and functions of the user's script are pickled by value: a worker that is no copy of the program does
     not import that script.
@@ -43,8 +70,8 @@ def dumps_value(value: Any) -> bytes:
     except Exception:
         if cloudpickle is None:
             raise
-        return cloudpickle.dumps(value)
-    return cloudpickle.dumps(value) if _by_value(data) else data
+        return by_value(value)
+    return by_value(value) if _by_value(data) else data
 
 
 def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
@@ -62,8 +89,8 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
     except Exception:
         if cloudpickle is None:
             raise
-        return dump(cloudpickle.Pickler)
-    return dump(cloudpickle.Pickler) if _by_value(data) else data
+        return dump(ByValue)
+    return dump(ByValue) if _by_value(data) else data
 
 
 def _by_value(data: bytes) -> bool:
@@ -105,7 +132,7 @@ def dumps_function(function: Callable[..., Any]) -> bytes:
             break
         user = inner
     try:
-        data = cloudpickle.dumps(function)
+        data = by_value(function)
     except Exception as error:
         culprit = find_culprit(user)
         raise TypeError(
@@ -142,7 +169,7 @@ def travels(function: Callable[..., Any]) -> bool:
     """True if a callable can be sent to a worker process and is small enough; the check copies nothing large."""
     require_cloudpickle()
     try:
-        cloudpickle.Pickler(_Bounded(LARGE)).dump(function)
+        ByValue(_Bounded(LARGE)).dump(function)
     except Exception:
         return False
     return True
@@ -188,12 +215,12 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _pickles(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        by_value(value)
     except Exception:
         return False
     return True
 
 
 def _largest(value: Any) -> tuple[str, int]:
-    sizes = [(label, len(cloudpickle.dumps(part))) for label, part in _parts(value)]
+    sizes = [(label, len(by_value(part))) for label, part in _parts(value)]
     return max(sizes, key=lambda entry: entry[1], default=("", 0))

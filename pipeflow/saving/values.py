@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeflow.declare import Outputs, Spec
 from pipeflow.errors import BadType, function_name, optional
-from pipeflow.saving.functions import find_culprit
+from pipeflow.saving.functions import by_value, find_culprit
 
 
 class Allowed:
@@ -227,7 +227,8 @@ def _pickler() -> Any:
 
 def _pickled(value: Any, what: str) -> bytes:
     try:
-        return _pickler().dumps(value)
+        _pickler()
+        return by_value(value)
     except ModuleNotFoundError:
         raise
     except Exception as error:

@@ -5,6 +5,7 @@ import functools
 import gc
 import io
 import os
+import pickle
 import signal
 import threading
 import traceback
@@ -19,6 +20,7 @@ from pipeflow import Spec, fn, pipeline_def, system
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import anonymous_files
 from pipeflow.executor.workers.zygote import SharedForkServer
+from pipeflow.saving.functions import by_value
 
 
 def numbers(batches=100):
@@ -455,3 +457,19 @@ def test_declared_results_in_another_form_come_with_the_others():
         (result,) = pipe.run()
         assert result.as_array().tolist() == [[first + place, 1] for place in range(6)]
         assert result.as_array().dtype == np.float32
+
+
+def test_functions_keep_the_names_of_their_files():
+    """Errors and tracebacks need them; cloudpickle 3.1.3 leaves them out."""
+
+    def outer(value):
+        return [inner for inner in (lambda: value,)]
+
+    class Method:
+        def call(self):
+            return 1
+
+    function, made = pickle.loads(by_value((outer, Method)))
+    codes = function.__code__, function(1)[0].__code__, made.call.__code__
+    assert [code.co_filename for code in codes] == [__file__] * 3
+    assert (codes[0].co_firstlineno, codes[1].co_name) == (outer.__code__.co_firstlineno, "<lambda>")
