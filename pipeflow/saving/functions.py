@@ -17,6 +17,11 @@ try:
 except ModuleNotFoundError:
     cloudpickle = None
 
+_NO_FILE = "<dynamic-code>"
+LARGE = 16 << 20  # a pickled function larger than this is probably a mistake
+_DEPTH = 3
+_copied = False  # True in a copy of the program: its script is imported, so its classes are known by their names
+
 if cloudpickle is not None:
 
     def _code(code: CodeType) -> tuple[Any, ...]:
@@ -31,12 +36,6 @@ if cloudpickle is not None:
         """
 
         dispatch_table: ClassVar[Any] = ChainMap({CodeType: _code}, cloudpickle.Pickler.dispatch_table)
-
-
-_NO_FILE = "<dynamic-code>"
-LARGE = 16 << 20  # a pickled function larger than this is probably a mistake
-_DEPTH = 3
-_copied = False  # True in a copy of the program: its script is imported, so its classes are known by their names
 
 
 def in_copy() -> None:

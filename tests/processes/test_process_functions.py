@@ -463,7 +463,7 @@ def test_functions_keep_the_names_of_their_files():
     """Errors and tracebacks need them; cloudpickle 3.1.3 leaves them out."""
 
     def outer(value):
-        return [inner for inner in (lambda: value,)]
+        return [lambda: value]
 
     class Method:
         def call(self):
