@@ -141,7 +141,7 @@ class KeptParts:
                     extent.write(begin, data, sums, wanted)
                     extent.used()
                     return len(data)
-        # There is no such extent, or one of another version, or it is so large that there is no room beside it.
+        # There is no such extent, or it is of another version, or it has no room for more bytes.
         self._remove(path)
         if not self._make_room(new + len(data)):
             return 0

@@ -36,7 +36,7 @@ def test_fuzz_damaged_jpeg_files(mutants):
 
 
 def test_the_guards_notice_what_they_are_for():
-    """A byte before or behind an array is found out; arrays begin or end at the page that nobody may touch."""
+    """An access before or after an array is noticed; arrays begin or end at a page that cannot be read or written."""
     for at_end in (False, True):
         guard = jpeg_fuzzing.Guarded(100, at_end)
         array = guard.array(100, "uint8")
