@@ -74,7 +74,7 @@ def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], 
             "batch_sampler gave a batch without items, of which no array can be made: leave it out, or give collate_fn"
         )
     first = items[0]
-    if any(x is None for x in items):
+    if type(None) in set(map(type, items)):
         where = next(name for name, x in zip(names, items) if x is None)
         raise TypeError(
             f"{leaf_name(where, path)} is None, and a batch cannot contain None: use a value that stands for it "
@@ -100,10 +100,12 @@ def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], 
         return collate(values_there, frame, join, names, (*path, step))
 
     if isinstance(first, Mapping):
-        for name, item in zip(names, items):
+        for number, item in enumerate(items):
             lacking = [key for key in first if not isinstance(item, Mapping) or key not in item]
             if lacking:
-                raise KeyError(f"{leaf_name(name, path)} lacks {lacking}, which {leaf_name(names[0], path)} has")
+                raise KeyError(
+                    f"{leaf_name(names[number], path)} lacks {lacking}, which {leaf_name(names[0], path)} has"
+                )
         return _like(first, {key: column(key, key) for key in first})
     if is_named_tuple(first):
         _check_lengths(items, names, path)
@@ -137,11 +139,11 @@ def convert(item: Any, frame: Any) -> Any:
 def _joined(items: Sequence[Any], kind: str, join: Join, names: Sequence[str], path: Path) -> Any:
     if kind != "numbers":
         shape = items[0].shape
-        for name, item in zip(names, items):
+        for number, item in enumerate(items):
             if getattr(item, "shape", shape) != shape:
                 raise WrongShape(
                     f"the items of a batch have different shapes{f' at {path_text(path)}' if path else ''}: {tuple(shape)} in "
-                    f"{names[0]} and {tuple(item.shape)} in {name}. Make them equal in the data set or with transform=, "
+                    f"{names[0]} and {tuple(item.shape)} in {names[number]}. Make them equal in the data set or with transform=, "
                     "or pass collate_fn"
                 )
     try:
@@ -153,10 +155,10 @@ def _joined(items: Sequence[Any], kind: str, join: Join, names: Sequence[str], p
 
 def _check_lengths(items: Sequence[Any], names: Sequence[str], path: Path) -> None:
     length = len(items[0])
-    for name, item in zip(names, items):
+    for number, item in enumerate(items):
         if len(item) != length:
             raise WrongShape(
-                f"{leaf_name(name, path)} has {len(item)} values and {leaf_name(names[0], path)} has {length}: "
+                f"{leaf_name(names[number], path)} has {len(item)} values and {leaf_name(names[0], path)} has {length}: "
                 "lists in a batch must have equal lengths; give arrays, or pass collate_fn"
             )
 

@@ -43,12 +43,13 @@ class Joining:
             return frame.numbers(values)
         if kind == "tensors" or frame.name != "numpy":
             found = [frame.array_of(x) if kind == "tensors" else (x, frame.kind_of(x)) for x in values]
-            if any(x is None or x[1] is None or x[1] != found[0][1] for x in found):
+            kinds = {x and x[1] for x in found}
+            name = kinds.pop()
+            if name is None or kinds:
                 return frame.stack_tensors(values) if kind == "tensors" else frame.stack_arrays(values)
-            name = found[0][1]
             arrays = [x[0] for x in found]
         first = arrays[0]
-        if any(x.dtype != first.dtype for x in arrays):
+        if len({x.dtype for x in arrays}) > 1:
             return frame.stack_tensors(values) if kind == "tensors" else frame.stack_arrays(values)
         block = self._rows and self._rows.block_of(arrays)
         if block:

@@ -30,6 +30,8 @@ FIRST_SIZE = 1 << 16
 _ALIGNMENT = 64
 OWN_BELOW = 4096  # a small array that the user keeps should not keep the memory of a chunk of images
 _SPILL = 1 << 14  # tables beyond this size travel in the segment instead of in the message
+_UNSEEN = 1 << 20  # bytes that may be reserved without a look at the free memory: a look takes a millisecond
+_since_look = 0
 
 
 def available_memory() -> int | None:
@@ -67,11 +69,15 @@ def _room_in_cgroup(folder: Path) -> int | None:
 
 def reserve(descriptor: int, start: int, end: int) -> None:
     """Reserves the bytes from start to end, so that writing them cannot fail; an error says how many were needed."""
+    global _since_look  # threads may lose a count: then the next look is a little later
     needed = end - start
-    available = available_memory()
     text = f"worker processes need {needed} more bytes of shared memory ({end} in one block)"
-    if available is not None and needed > available:
-        raise MemoryError(f"{text}, and {available} are available: use smaller chunks or batches, or fewer workers")
+    _since_look += needed
+    if _since_look > _UNSEEN:
+        _since_look = 0
+        available = available_memory()
+        if available is not None and needed > available:
+            raise MemoryError(f"{text}, and {available} are available: use smaller chunks or batches, or fewer workers")
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, start, needed)
