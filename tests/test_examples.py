@@ -90,6 +90,14 @@ def test_a_data_set_goes_on_in_the_middle_of_an_epoch(tmp_path):
     assert min(picture.std() for picture in pictures) > 10
 
 
+def test_remote_files_are_read_from_the_server_once(tmp_path):
+    """The second run reads nothing from the server, and the picture has all pictures."""
+    printed = run("remote_files.py", "--picture", tmp_path / "sheet.png", folder=tmp_path).splitlines()
+    assert re.fullmatch(r"first run: 24 pictures, [1-9]\d+ bytes from the server", printed[0])
+    assert printed[1] == "second run: 24 pictures, 0 bytes from the server"
+    assert cv2.imread(str(tmp_path / "sheet.png")).std() > 10
+
+
 def test_detection_inputs_match_anchors_with_boxes(tmp_path):
     """Every box that is kept has an anchor, and the pictures show both pipelines."""
     printed = run("detection_inputs.py", "--output", tmp_path / "inputs.png", folder=tmp_path).splitlines()
