@@ -90,7 +90,7 @@ DIFFERENT: dict[str, str] = {
     "fn.python_function": "exceptions keep their class; DALI makes each a RuntimeError",
     "fn.audio_resample": "removes frequencies that the lower rate cannot represent; `antialias=False` gives DALI's numbers",
     "fn.preemphasis_filter": "filters each channel by itself",
-    "fn.random_bbox_crop": "the window stays inside the image, and the search ends after 20000 windows",
+    "fn.random_bbox_crop": "the search ends after 20000 windows",
     "fn.noise.shot": "`factor=0` does not change the data",
     "Pipeline": "`py_start_method` is 'forkserver' by default",
     "pipeline_def": "`py_start_method` is 'forkserver' by default",

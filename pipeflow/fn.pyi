@@ -2788,7 +2788,7 @@ def random_bbox_crop(
         thresholds: minimum overlaps; one of them is drawn for every num_attempts windows
         threshold_type: measure of the overlap: `iou`, the intersection over union of the box and the window, or `overlap`, the share of the box that is in the window
         all_boxes_above_threshold: all boxes must have this overlap; False: one box is enough
-        scaling: the least and the largest extent of a window, relative to the image
+        scaling: the least and the largest extent of a window, relative to the image; a window of more than 1 contains the image: cut it with `out_of_bounds_policy='pad'`
         aspect_ratio: the least and the largest ratio of width to height; for boxes in space one such range, or one for each of width / height, width / depth and height / depth
         crop_shape: extents of every window in pixels, instead of scaling and aspect ratio
         input_shape: extents of the image in pixels; without them the aspect ratio is that of relative coordinates
@@ -5414,8 +5414,11 @@ class readers:
     @staticmethod
     def coco(
         *,
-        annotations_file: str,
         file_root: Any = None,
+        annotations_file: str | None = None,
+        preprocessed_annotations: str | None = '',
+        save_preprocessed_annotations: bool | Literal[0, 1] | None = False,
+        save_preprocessed_annotations_dir: str | None = '',
         ltrb: bool | Literal[0, 1] | None = False,
         ratio: bool | Literal[0, 1] | None = False,
         polygon_masks: bool | Literal[0, 1] | None = False,
@@ -5450,6 +5453,9 @@ class readers:
         Arguments:
             file_root: folder of the names of the images, or its URL
             annotations_file: path or URL of the annotations, a JSON file
+            preprocessed_annotations: folder of saved annotations, instead of `annotations_file`
+            save_preprocessed_annotations: save the annotations for `preprocessed_annotations`
+            save_preprocessed_annotations_dir: the folder in which they are saved
             ltrb: return boxes as left, top, right, bottom; False: x, y, width, height
             ratio: return coordinates as fractions of the image's width and height
             polygon_masks: add the polygons of the masks: rows of (object, start, end), and vertices

@@ -292,6 +292,7 @@ def source(
     build: Callable[..., Source] | None = None,
     examples: Sequence[str] = (),
     no_effect: Mapping[str, str] | None = None,
+    former: Mapping[str, str] | None = None,
 ) -> Callable[[type], OpFunction]:
     """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
 
@@ -313,6 +314,7 @@ def source(
             signature,
             examples=examples,
             no_effect=no_effect or {},
+            former=former or {},
             takes_seed=True,
             base_traits=Traits("batch", ordered=True, pure=True),
             factory=factory,

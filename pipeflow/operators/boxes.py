@@ -270,7 +270,12 @@ SEARCH = parameters(
         "`overlap`, the share of the box that is in the window",
     ),
     all_boxes_above_threshold=(bool, True, "all boxes must have this overlap; False: one box is enough"),
-    scaling=(Floats, (1.0, 1.0), "the least and the largest extent of a window, relative to the image"),
+    scaling=(
+        Floats,
+        (1.0, 1.0),
+        "the least and the largest extent of a window, relative to the image; a window of more than 1 contains the image: cut "
+        "it with `out_of_bounds_policy='pad'`",
+    ),
     aspect_ratio=(
         Floats,
         (1.0, 1.0),
@@ -354,7 +359,7 @@ def _(args: Any) -> None:
         raise ValueError(f"thresholds must be numbers between 0 and 1, got {tuple(args.thresholds)}")
     if args.threshold_type not in ("iou", "overlap"):
         raise ValueError(f"threshold_type must be 'iou' or 'overlap', got {args.threshold_type!r}")
-    check_range(args.scaling, "scaling", 1.0)
+    check_range(args.scaling, "scaling")
     if len(args.aspect_ratio) not in (2, 6):
         raise ValueError(f"aspect_ratio must have 2 values, or 6 in space, got {len(args.aspect_ratio)}")
     for first in range(0, len(args.aspect_ratio), 2):

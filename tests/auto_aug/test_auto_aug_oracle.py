@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from image.oracle import PYTHON
+from image.oracle import PYTHON, random
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment
@@ -91,7 +91,7 @@ FORMS = [{}, {"fill_value": 7}, {"fill_value": None}]
 
 @pytest.fixture(scope="module")
 def image():
-    rng = np.random.default_rng(8)
+    rng = random(8)
     smooth = np.add.outer(np.arange(30) * 4, np.arange(41) * 3)[..., None] + rng.integers(0, 20, (30, 41, 3))
     return np.clip(smooth, 3, 250).astype(np.uint8)
 

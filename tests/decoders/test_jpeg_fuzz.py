@@ -17,8 +17,8 @@ TESTS = Path(__file__).parents[1]
 def test_fuzz_damaged_jpeg_files(mutants):
     """No access out of bounds, no byte written outside, and pixels only where libjpeg-turbo has the same and no complaint.
 
-    64 files of all kinds. The program runs both builds of the kernels, with a page on either side of each array that nobody may
-    touch.
+    64 files of all kinds. The program runs both builds of the kernels. Before and after each array is a page of memory without
+    access: a kernel that reads or writes there ends the process.
     """
     count = 20 * mutants if mutants < 2000 else 200_000
     command = [sys.executable, "-m", "decoders.jpeg_fuzzing", "0", str(count)]

@@ -18,6 +18,13 @@ from pipeflow.declare import find
 from pipeflow.tensors import TensorListCPU
 
 PYTHON = os.environ.get("PIPEFLOW_ORACLE_PYTHON", "")
+SEED = int(os.environ.get("PIPEFLOW_CALLS_SEED", "0"))
+
+
+def random(number: int) -> np.random.Generator:
+    """The generator of a test, which draws other cases if PIPEFLOW_CALLS_SEED is set."""
+    return np.random.default_rng([number, SEED] if SEED else number)
+
 
 # Runs inside the peer: one pipeline a case, all inputs through external_source.
 SCRIPT = r"""

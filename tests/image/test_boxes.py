@@ -183,6 +183,8 @@ WINDOWS = [
     },
     {"thresholds": [0.2], "all_boxes_above_threshold": False, "scaling": [0.3, 0.9], "allow_no_crop": False},
     {"bbox_prune_threshold": 0.6, "scaling": [0.3, 0.9], "aspect_ratio": [1.0, 3.0], "allow_no_crop": False},
+    {"scaling": [0.5, 1.8], "aspect_ratio": [0.5, 2.0], "allow_no_crop": False},
+    {"scaling": [1.2, 2.0], "allow_no_crop": False},
     {"crop_shape": (60, 40), "input_shape": (200, 100)},
     {"crop_shape": (260, 40), "input_shape": (200, 100)},
 ]
@@ -190,7 +192,7 @@ WINDOWS = [
 
 @pytest.mark.parametrize("options", WINDOWS, ids=str)
 def test_windows_are_as_asked(options):
-    """Extents, ratios, overlaps and which boxes are kept, looked up anew for two hundred windows."""
+    """Extents, ratios, overlaps and which boxes are kept, computed again for two hundred windows."""
     outputs = fn.random_bbox_crop(
         TensorListCPU([BOXES] * 200), TensorListCPU([LABELS] * 200), key=3, output_bbox_indices=True, **options
     )
@@ -207,6 +209,8 @@ def test_windows_are_as_asked(options):
             assert (start <= np.maximum(free, 0)).all()
         else:
             smallest, largest = options["scaling"]
+            assert (start >= np.minimum(1 - extents, 0) - 1e-6).all()
+            assert (start <= np.maximum(1 - extents, 0) + 1e-6).all()
             assert (extents >= smallest - 1e-6).all()
             assert (extents <= largest + 1e-6).all()
             ratio = extents[0] / extents[1]
@@ -406,8 +410,8 @@ def test_wrong_anchors_are_explained():
     refused("3 boxes, and labels", ValueError, lambda: fn.box_encoder(BOXES, LABELS[:1], anchors=[0.0] * 4))
 
 
-@pytest.mark.parametrize("scaling", [(0.5, 1.5), (-0.1, 1.0), (1.0, 0.5)])
-def test_a_crop_is_no_larger_than_the_image(scaling):
-    """Its scaling is a part of it."""
+@pytest.mark.parametrize("scaling", [(-0.1, 1.0), (1.0, 0.5), (1.0,)])
+def test_the_scaling_of_a_window_is_a_range(scaling):
+    """Of numbers that are not negative, the smaller one first."""
     with pytest.raises(ValueError, match="scaling"):
         fn.random_bbox_crop(np.zeros((1, 4), np.float32), scaling=scaling)

@@ -24,7 +24,7 @@ def draw_boxes(rng, count, layout="xyXY"):
 
 def test_lines_through_coordinates():
     """bb_flip, bbox_paste and coord_flip with every form of boxes and points."""
-    rng = np.random.default_rng(1)
+    rng = oracle.random(1)
     rows = []
     for _ in range(25):
         ltrb = bool(rng.integers(2))
@@ -44,7 +44,7 @@ def test_lines_through_coordinates():
 
 def test_turned_boxes():
     """bbox_rotate in all modes, sizes, layouts and thresholds; the canvas is that of rotate."""
-    rng = np.random.default_rng(2)
+    rng = oracle.random(2)
     rows = []
     for _ in range(80):
         layout, shape_layout = rng.choice(["xyXY", "xyWH"]), rng.choice(["HW", "WH", "HWC"])
@@ -74,7 +74,7 @@ def test_turned_boxes():
 
 def test_targets_of_a_detector():
     """box_encoder with few and many anchors, boxes that share their best anchor, and equal overlaps."""
-    rng = np.random.default_rng(3)
+    rng = oracle.random(3)
     rows = []
     for number in range(40):
         steps = 4 if number % 2 else 1000  # coarse grids make overlaps equal
@@ -120,7 +120,10 @@ DRAWN = [
         "thresholds": [0.5],
     },
     {"scaling": [0.2, 0.9], "aspect_ratio": [0.5, 1.5], "bbox_prune_threshold": 0.3, "threshold_type": "overlap"},
+    {"scaling": [0.1, 2.0], "allow_no_crop": False},
+    {"scaling": [1.0, 1.5], "aspect_ratio": [0.5, 2.0], "input_shape": [200, 100]},
     {"crop_shape": [60, 40], "input_shape": [200, 100], "allow_no_crop": False},
+    {"crop_shape": [260, 40], "input_shape": [200, 100], "allow_no_crop": False},
     {"crop_shape": [60, 40], "input_shape": [100, 200], "shape_layout": "HW", "allow_no_crop": False},
     {
         "scaling": [0.2, 0.3],
@@ -158,7 +161,8 @@ def test_random_windows_have_dalis_distribution(windows_of_dali, number):
             spread = max(np.ptp(b[:, column]), 1e-6)
             distance = np.abs(np.quantile(a[:, column], quantiles) - np.quantile(b[:, column], quantiles)) / spread
             assert distance.mean() < 0.04
-            assert abs(a[:, column].mean() - b[:, column].mean()) < 0.03 * spread + 1e-6
+            # a window that is found once in three thousand times moves the mean by this much
+            assert abs(a[:, column].mean() - b[:, column].mean()) < 0.03 * spread + 2e-3
     shares = [np.bincount([len(x) for x in side[2]], minlength=4) / NUMBER for side in (ours, values)]
     tolerance = 0.06
     if "total_num_attempts" not in options:  # where no window is good enough, DALI may keep one without boxes

@@ -13,7 +13,7 @@ SURE = 5  # standard errors of a difference of two samples
 
 def test_noise_has_dalis_shares_and_moments():
     """Which values occur, how often, and mean and variance, for drawn arguments and every type that DALI takes."""
-    rng = np.random.default_rng(1)
+    rng = oracle.random(1)
     rows = []
     for _ in range(30):
         dtype = rng.choice([np.uint8, np.int8, np.int16, np.uint16, np.int32, np.float32])
@@ -48,7 +48,7 @@ def test_noise_has_dalis_shares_and_moments():
 
 def test_colours_of_a_sensor():
     """debayer is equal to the byte in all positions and algorithms."""
-    rng = np.random.default_rng(2)
+    rng = oracle.random(2)
     rows = []
     for _ in range(60):
         dtype = rng.choice([np.uint8, np.uint16])

@@ -16,7 +16,7 @@ from pipeflow.tensors import TensorListCPU
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
-RNG = np.random.default_rng(3)
+RNG = oracle.random(3)
 F = np.float32
 IMAGE = RNG.integers(0, 256, (37, 53, 3)).astype(np.uint8)
 SMALL = RNG.integers(0, 256, (2, 4, 3)).astype(np.uint8)

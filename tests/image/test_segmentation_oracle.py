@@ -128,7 +128,7 @@ def test_windows_have_dalis_extents():
 
 def test_selected_polygons():
     """select_masks with drawn polygons, ids and vertices of any type."""
-    rng = np.random.default_rng(1)
+    rng = oracle.random(1)
     rows = []
     for _ in range(40):
         count = int(rng.integers(1, 8))

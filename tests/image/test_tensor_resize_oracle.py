@@ -11,7 +11,7 @@ F = np.float32
 
 def test_resizes_along_any_axes():
     """One to five axes; sizes and scales, regions, modes, limits, roundings, alignments, filters and types."""
-    rng = np.random.default_rng(1)
+    rng = oracle.random(1)
     rows = []
     for _ in range(150):
         ndim = int(rng.integers(1, 5))

@@ -1,21 +1,17 @@
 """`fn.readers.coco`: images with their boxes, labels and masks from an annotation file in COCO's format."""
 
-import itertools
-import json
-import math
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Fetched, Room, default, required
+from pipeflow.declare import Fetched, Room, default
 from pipeflow.errors import BadData
-from pipeflow.operators.readers import remote
-from pipeflow.operators.readers.coco_masks import decoded_counts, filled, runs
+from pipeflow.operators.readers import coco_saved, remote
+from pipeflow.operators.readers.coco_annotations import annotations
+from pipeflow.operators.readers.coco_masks import filled, runs
 from pipeflow.operators.readers.files import Paths, joined, read_file
 from pipeflow.operators.readers.places import local, strings
 from pipeflow.operators.readers.reader import reader
-
-_FARTHEST = 100_000  # the farthest vertex of a polygon, in pixels: the outline is computed step by step
 
 
 def _outputs(args: Any) -> int:
@@ -27,6 +23,12 @@ def _outputs(args: Any) -> int:
     "readers.coco",
     urls=True,
     outputs=_outputs,
+    former={
+        "dump_meta_files": "save_preprocessed_annotations",
+        "dump_meta_files_path": "save_preprocessed_annotations_dir",
+        "meta_files_path": "preprocessed_annotations",
+        "save_img_ids": "image_ids",
+    },
     examples=['fn.readers.coco(file_root="train2017", annotations_file="instances_train2017.json", ratio=True)'],
 )
 class CocoReader:
@@ -35,13 +37,20 @@ class CocoReader:
     A box is x, y, width and height in pixels, float32; a label is int32. `polygon_masks` adds a row (object, first vertex, end
     of vertices) for each polygon and the vertices; `pixelwise_masks` adds an image of labels, 0 for pixels without an object,
     the higher label if two overlap; `image_ids` adds the image's id, last. Images come in the order of their ids.
+
+    `save_preprocessed_annotations` writes what the reader has read to a folder, with the masks and ids that it returns. A reader
+    with `preprocessed_annotations` reads this folder, which takes less time than a large JSON file. What was chosen and the form
+    of the boxes are those with which the folder was saved. DALI reads and writes the same files.
     """
 
     def __init__(
         self,
         *,
         file_root: Any = default(None, "folder of the names of the images, or its URL"),
-        annotations_file: str = required("path or URL of the annotations, a JSON file"),
+        annotations_file: str | None = default(None, "path or URL of the annotations, a JSON file"),
+        preprocessed_annotations: str = default("", "folder of saved annotations, instead of `annotations_file`"),
+        save_preprocessed_annotations: bool = default(False, "save the annotations for `preprocessed_annotations`"),
+        save_preprocessed_annotations_dir: str = default("", "the folder in which they are saved"),
         ltrb: bool = default(False, "return boxes as left, top, right, bottom; False: x, y, width, height"),
         ratio: bool = default(False, "return coordinates as fractions of the image's width and height"),
         polygon_masks: bool = default(
@@ -61,80 +70,55 @@ class CocoReader:
     ) -> None:
         if polygon_masks + masks + pixelwise_masks > 1:
             raise ValueError("only one of 'polygon_masks', 'masks' and 'pixelwise_masks' can be given")
-        annotations_file = local(annotations_file)
-        self._file = annotations_file
-        self._ltrb, self._ratio, self._ids = ltrb, ratio, image_ids
-        self._polygons, self._numbers, self._pixels = polygon_masks or masks, masks, pixelwise_masks
-        root = None if file_root is None else local(strings(file_root, "file_root")[0])
-        document = _load(annotations_file)
-        entries = self._chosen(document, images)
-        labels = None if avoid_class_remapping else self._labels_of(document)
-        objects: dict[int, list[tuple[list[float], int, Any]]] = {entry["id"]: [] for entry in entries}
-        for place, item in enumerate(_rows(document, "annotations", annotations_file, missing=False)):
-            where = f"{annotations_file}: annotation {item.get('id', place)!r}"
-            wanted = objects.get(_integer(item, "image_id", where))
-            if wanted is None or (not include_iscrowd and item.get("iscrowd", 0)):
-                continue
-            box = item.get("bbox")
-            if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
-                raise BadData(f"{where}: bbox must be four numbers x, y, width, height, got {str(box)[:80]}")
-            if box[2] < size_threshold or box[3] < size_threshold:
-                continue
-            category = _integer(item, "category_id", where)
-            if labels is not None and category not in labels:
-                raise BadData(f"{where}: category {category} is not among the categories of the file")
-            wanted.append((box, category if labels is None else labels[category], (item.get("segmentation"), where)))
-        if skip_empty:
-            entries = [entry for entry in entries if objects[entry["id"]]]
-        if not entries:
-            raise BadData(f"{annotations_file} has no images to read")
+        if bool(save_preprocessed_annotations) != bool(save_preprocessed_annotations_dir):
+            raise ValueError("'save_preprocessed_annotations' and 'save_preprocessed_annotations_dir' need each other")
+        if bool(preprocessed_annotations) == (annotations_file is not None):
+            raise ValueError("give one of 'annotations_file' and 'preprocessed_annotations'")
+        self._ids, self._pixels, self._numbers = image_ids, pixelwise_masks, masks
+        self._polygons = polygon_masks or masks
+        if preprocessed_annotations:
+            given = {"ltrb": ltrb, "ratio": ratio, "skip_empty": skip_empty, "size_threshold": size_threshold != 0.1}
+            given |= {"include_iscrowd": not include_iscrowd, "avoid_class_remapping": avoid_class_remapping}
+            given |= {"images": images is not None, "save_preprocessed_annotations": save_preprocessed_annotations}
+            wrong = [repr(name) for name, value in given.items() if value]
+            if wrong:
+                raise ValueError(
+                    f"{', '.join(wrong)}: not possible with 'preprocessed_annotations', which has what the folder was saved with"
+                )
+            self._ratio = False
+            known = coco_saved.load(
+                local(preprocessed_annotations),
+                polygons="masks" if masks else "polygon_masks" if polygon_masks else "",
+                pixels="pixelwise_masks" if pixelwise_masks else "",
+                ids="image_ids" if image_ids else "",
+            )
+        else:
+            self._ratio = ratio
+            known = annotations(
+                local(str(annotations_file)),
+                images=images,
+                skip_empty=skip_empty,
+                size_threshold=size_threshold,
+                include_iscrowd=include_iscrowd,
+                avoid_class_remapping=avoid_class_remapping,
+                masks=self._polygons or pixelwise_masks,
+            )
+            known.form(ltrb, ratio)
         if pixelwise_masks:
-            for entry in entries:
-                if entry["height"] * entry["width"] > max_pixels:
-                    raise BadData(
-                        f"{annotations_file}: image {entry['id']}: {entry['height']} by {entry['width']} are more than "
-                        f"max_pixels={max_pixels} pixels; raise max_pixels if it is meant"
-                    )
-        self._paths = Paths(joined(root, entry["file_name"]) for entry in entries)
+            known.limit(max_pixels)
+        if save_preprocessed_annotations:
+            coco_saved.save(
+                local(save_preprocessed_annotations_dir),
+                known,
+                polygons=self._polygons,
+                pixels=pixelwise_masks,
+                ids=image_ids,
+                ratio=ratio,
+            )
+        self._known = known
+        root = None if file_root is None else local(strings(file_root, "file_root")[0])
+        self._paths = Paths(joined(root, name) for name in known.names)
         self.far = any(map(remote.is_url, self._paths))
-        self._image = np.array([[entry["id"], entry["height"], entry["width"]] for entry in entries], np.int32)
-        found = [item for entry in entries for item in objects[entry["id"]]]
-        self._ends = np.cumsum([0] + [len(objects[entry["id"]]) for entry in entries])
-        self._boxes = np.array([box for box, _, _ in found], np.float32).reshape(-1, 4)
-        self._labels = np.array([label for _, label, _ in found], np.int32)
-        self._masks = [_mask(*mask) for _, _, mask in found] if self._polygons or self._pixels else []
-
-    def _chosen(self, document: Any, images: Any) -> list[dict[str, Any]]:
-        """The entries of the images to read, checked, in their order. Several entries may have the same file."""
-        entries: dict[str, list[dict[str, Any]]] = {}
-        ids = set()
-        for place, entry in enumerate(_rows(document, "images", self._file)):
-            where = f"{self._file}: image {entry.get('id', place)!r}"
-            for key in ("id", "width", "height"):
-                _integer(entry, key, where)
-            name = entry.get("file_name")
-            if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
-                raise BadData(f"{where}: file_name must be a name, got {str(name)[:80]!r}")
-            if entry["width"] < 1 or entry["height"] < 1:
-                raise BadData(f"{where}: the size is {entry['width']} by {entry['height']}")
-            if entry["id"] in ids:
-                raise BadData(f"{where}: two images have this id")
-            ids.add(entry["id"])
-            entries.setdefault(name, []).append(entry)
-        if images is None:
-            return sorted(itertools.chain.from_iterable(entries.values()), key=lambda entry: entry["id"])
-        names = strings(images, "images")
-        for name in names:
-            if name not in entries:
-                raise ValueError(f"'images' names {name!r}, which is not among the images of {self._file}")
-        return [entry for name in names for entry in entries[name]]
-
-    def _labels_of(self, document: Any) -> dict[int, int]:
-        """The label of each category: its place in the file, from 1; the first place if it occurs again."""
-        labels: dict[int, int] = {}
-        for number, row in enumerate(_rows(document, "categories", self._file, missing=False), 1):
-            labels.setdefault(_integer(row, "id", f"{self._file}: category {number}"), number)
-        return labels
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -144,7 +128,7 @@ class CocoReader:
         try:
             data = read_file(self._paths[index])
         except Exception as error:
-            error.add_note(f"listed in {self._file}")
+            error.add_note(f"listed in {self._known.file}")
             raise
         return (data, *self._targets(index))
 
@@ -167,15 +151,11 @@ class CocoReader:
             return None  # `fetch` then fails in the same way, but for one sample only
 
     def _targets(self, index: int) -> tuple[np.ndarray, ...]:
-        begin, end = int(self._ends[index]), int(self._ends[index + 1])
-        number, height, width = self._image[index].tolist()
-        boxes = self._boxes[begin:end].copy()
-        if self._ltrb:
-            boxes[:, 2:] += boxes[:, :2]
-        if self._ratio:
-            boxes /= np.array([width, height, width, height], np.float32)
-        labels = self._labels[begin:end].copy()
-        outputs = [boxes, labels]
+        known = self._known
+        begin, end = int(known.ends[index]), int(known.ends[index + 1])
+        number, height, width = known.images[index].tolist()
+        labels = known.labels[begin:end].copy()
+        outputs = [known.boxes[begin:end].copy(), labels]
         if self._polygons:
             outputs += self._vertices(begin, end, np.array([width, height], np.float32))
         if self._pixels:
@@ -187,7 +167,7 @@ class CocoReader:
     def _vertices(self, begin: int, end: int, size: np.ndarray) -> list[np.ndarray]:
         rows, parts, place = [], [np.empty((0, 2), np.float32)], 0
         for item in range(begin, end):
-            for polygon in self._masks[item][0]:
+            for polygon in self._known.masks[item][0]:
                 rows.append((item - begin, place, place + len(polygon)))
                 place += len(polygon)
                 parts.append(polygon)
@@ -199,81 +179,20 @@ class CocoReader:
 
     def _drawn(self, begin: int, end: int, labels: np.ndarray, height: int, width: int) -> np.ndarray:
         """The label of each pixel; objects of higher labels are drawn last."""
-        image = np.zeros((height, width), np.int32)
+        image, file = np.zeros((height, width), np.int32), self._known.file
         for item in np.argsort(labels, kind="stable").tolist():
-            polygons, coded = self._masks[begin + item]
+            polygons, coded = self._known.masks[begin + item]
             for polygon in polygons:
                 image[filled(polygon, height, width)] = labels[item]
             if coded is not None:
                 counts, (rows, columns) = coded
                 if (rows, columns) != (height, width):
-                    raise BadData(f"{self._file}: a mask of {rows} by {columns} for an image of {height} by {width}")
+                    raise BadData(f"{file}: a mask of {rows} by {columns} for an image of {height} by {width}")
                 if int(counts.sum()) != height * width:
-                    raise BadData(f"{self._file}: a mask of {counts.sum()} pixels for an image of {height} by {width}")
+                    raise BadData(f"{file}: a mask of {counts.sum()} pixels for an image of {height} by {width}")
                 image[runs(counts, height, width)] = labels[item]
         return image[:, :, None]
 
     def source_info(self, index: int) -> str:
         """The path of the image."""
         return self._paths[index]
-
-
-def _load(path: str) -> dict[str, Any]:
-    try:
-        document = json.loads(read_file(path).tobytes())
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, BadData):
-            raise
-        raise BadData(f"{path} is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise BadData(f"{path}: expected an object with images and annotations, got {type(document).__name__}")
-    return document
-
-
-def _rows(document: dict[str, Any], key: str, path: str, missing: bool = True) -> list[dict[str, Any]]:
-    rows = document.get(key, None if missing else [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise BadData(f"{path}: {key!r} must be a list of objects")
-    return rows
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < 2**53
-    return isinstance(value, float) and math.isfinite(value) and abs(value) < 1e30
-
-
-def _all_within(numbers: Any) -> bool:
-    """True for a list of whole numbers that can be extents or run lengths."""
-    return isinstance(numbers, list) and all(isinstance(number, int) and 0 <= number < 2**31 for number in numbers)
-
-
-def _integer(row: dict[str, Any], key: str, where: str) -> int:
-    value = row.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
-        raise BadData(f"{where}: {key} must be a whole number of 32 bits, got {str(value)[:80]}")
-    return value
-
-
-def _mask(segmentation: Any, where: str) -> tuple[list[np.ndarray], tuple[np.ndarray, tuple[int, int]] | None]:
-    """The polygons of an object, or the run lengths and the extents of its mask."""
-    if segmentation is None:
-        return [], None
-    if isinstance(segmentation, list):
-        polygons = []
-        for polygon in segmentation:
-            if not isinstance(polygon, list) or len(polygon) % 2 or not all(map(_is_number, polygon)):
-                raise BadData(f"{where}: a polygon must be a list of numbers x, y, got {str(polygon)[:80]}")
-            if any(abs(number) > _FARTHEST for number in polygon):
-                raise BadData(
-                    f"{where}: a polygon leaves the image by more than {_FARTHEST} pixels: {str(polygon)[:80]}"
-                )
-            polygons.append(np.array(polygon, np.float32).reshape(-1, 2))
-        return polygons, None
-    if isinstance(segmentation, dict):
-        size, counts = segmentation.get("size"), segmentation.get("counts")
-        if isinstance(counts, str):
-            counts = decoded_counts(counts)
-        if isinstance(size, list) and len(size) == 2 and _all_within(size) and _all_within(counts):
-            return [], (np.array(counts, np.int64), (size[0], size[1]))
-    raise BadData(f"{where}: segmentation must be polygons, or size and counts, got {str(segmentation)[:80]}")

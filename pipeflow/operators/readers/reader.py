@@ -255,6 +255,7 @@ def reader(
     *,
     outputs: int | Callable[[Any], int] = 1,
     no_effect: Mapping[str, str] | None = None,
+    former: Mapping[str, str] | None = None,
     examples: Sequence[str] = (),
     layout: str | None = None,
     hidden: bool = False,
@@ -276,6 +277,7 @@ def reader(
             takes=ORDER | CACHE if urls else ORDER,
             build=build_reader_of_urls if urls else build_reader,
             no_effect=ignored | dict(no_effect or {}),
+            former=former,
             examples=examples,
         )(cls)
         if not isinstance(outputs, int):
