@@ -39,6 +39,25 @@ def filled(numbers, bits):
     return np.floor(numbers.astype(float) * 65535 / largest + 0.5).astype(np.uint16)
 
 
+@pytest.mark.parametrize("count", [2, 9])
+@pytest.mark.parametrize("image", [RGB, ALPHA])
+def test_the_still_image_of_a_sequence(image, count):
+    """The first image, in memory for one: imagecodecs would write all of them there."""
+    others = [np.full_like(image, 40 + number) for number in range(count - 1)]
+    got = decode(made.avif_sequence([image, *others]), output_type=types.ANY_DATA)
+    assert np.abs(got.astype(int) - image).max() <= 3
+    animated = made.jxl(np.stack([image[..., :3], *(other[..., :3] for other in others)]))
+    assert np.array_equal(decode(animated), image[..., :3])
+
+
+def test_dicom_with_a_palette():
+    """The numbers are replaced by their colours of 16 bits."""
+    volume = fn.decoders.volume(bytes_of(made.palette_dicom()))
+    assert np.array_equal(volume[0], made.PALETTE.T[GRAY].astype(np.float32))
+    part = fn.decoders.volume_crop(bytes_of(made.palette_dicom()), crop=(1, 3, 4), crop_pos_x=0.0, crop_pos_y=0.0)
+    assert np.array_equal(part, volume[:, :3, :4])
+
+
 @pytest.mark.parametrize("name", made.pictures())
 @pytest.mark.parametrize("bits", [8, 10, 12])
 def test_avif(name, bits):

@@ -28,6 +28,11 @@ def avif(image, bits=8):
     return imagecodecs.avif_encode(image, level=100, bitspersample=bits, pixelformat=None)
 
 
+def avif_sequence(images):
+    """Several images one after another, the first of which is the still one."""
+    return imagecodecs.avif_encode(np.stack(images), level=100)
+
+
 def turned_avif(orientation):
     """An image that its file turns, made by Pillow."""
     data, file = Image.Exif(), io.BytesIO()
@@ -89,11 +94,24 @@ def dicom(pixels, frames=True, syntax=pydicom.uid.ExplicitVRLittleEndian, **more
     return file.getvalue()
 
 
+PALETTE = np.random.default_rng(4).integers(0, 1 << 16, (3, 256)).astype(np.uint16)
+
+
+def palette_dicom():
+    """The gray picture with the numbers of colours in it."""
+    tables = {}
+    for name, column in zip(("Red", "Green", "Blue"), PALETTE):
+        tables[f"{name}PaletteColorLookupTableDescriptor"] = [256, 0, 16]
+        tables[f"{name}PaletteColorLookupTableData"] = column.tobytes()
+    return dicom(GRAY, frames=False, PhotometricInterpretation="PALETTE COLOR", **tables)
+
+
 def files():
     """Some files of every kind, for the mutants."""
     small = {name: image[:16, :20] for name, image in pictures().items()}
     return {
-        "avif": [avif(image) for image in small.values()] + [avif(deep(small["rgb"], 10), 10), turned_avif(6)],
+        "avif": [avif(image) for image in small.values()] + [avif(deep(small["rgb"], 10), 10), turned_avif(6)]
+        + [avif_sequence([small["rgb"], 255 - small["rgb"], small["rgb"]])],
         "jxl": [jxl(image, usecontainer=boxed) for image in small.values() for boxed in (False, True)]
         + [jxl(deep(small["rgb"], 12), bitspersample=12), imagecodecs.jpegxl_encode(small["rgb"], level=80)],
         "heif": [heif(small["rgb"], "RGB"), heif(small["rgba"], "RGBA"), turned_heif(6)],
@@ -107,6 +125,7 @@ def files():
         ],
         "dicom": [
             dicom(CT, RescaleSlope=2, RescaleIntercept=-1024), dicom(RGB[:8, :9], frames=False),
-            dicom(CT, syntax=pydicom.uid.RLELossless), dicom(CT[0], frames=False, syntax=pydicom.uid.ImplicitVRLittleEndian),
+            dicom(CT, syntax=pydicom.uid.RLELossless), palette_dicom(),
+            dicom(CT[0], frames=False, syntax=pydicom.uid.ImplicitVRLittleEndian),
         ],
     }  # fmt: skip

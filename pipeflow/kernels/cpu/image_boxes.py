@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from struct import unpack_from
 from typing import NamedTuple
 
+import numpy as np
+
 from pipeflow.kernels.cpu.image_base import MOST_PIECES, BadImage, Bits, Header
 
 _ALPHA = (b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha", b"urn:mpeg:hevc:2015:auxid:1")
@@ -89,8 +91,25 @@ def header(data: memoryview) -> Header:
     )
 
 
+def without_sequence(data: np.ndarray) -> np.ndarray:
+    """The file with its still image only: the same bytes, if it has no sequence of images."""
+    still = data.copy()
+    for place, kind, body in _places_of_boxes(memoryview(still)):
+        if kind == b"moov":
+            still[place + 4 : place + 8] = bytearray(b"free")
+        elif kind == b"ftyp":  # brands of four letters; the second word is a version
+            for start in range(0, len(body) - 3, 4):
+                if body[start : start + 4] == b"avis":
+                    body[start : start + 4] = b"avif"
+    return data if np.array_equal(data, still) else still
+
+
 def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     """The kinds and bodies of boxes, one after another; the last may end with the data."""
+    return ((kind, body) for _, kind, body in _places_of_boxes(data))
+
+
+def _places_of_boxes(data: memoryview) -> Iterator[tuple[int, bytes, memoryview]]:
     place = 0
     for _ in range(MOST_PIECES):
         if place + 8 > len(data):
@@ -107,7 +126,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
                     f"truncated AVIF or HEIF file: {place + length} bytes are announced, the file has {len(data)}"
                 )
             raise BadImage(f"damaged AVIF or HEIF file: a box {kind!r} of {length} bytes at byte {place}")
-        yield kind, data[start : place + length]
+        yield place, kind, data[start : place + length]
         place += length
     raise BadImage(f"an AVIF or HEIF file of more than {MOST_PIECES} boxes")
 

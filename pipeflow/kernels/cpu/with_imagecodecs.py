@@ -8,11 +8,13 @@ import imagecodecs
 import numpy as np
 
 from pipeflow.kernels.cpu.image_base import BadImage, Header
+from pipeflow.kernels.cpu.image_boxes import without_sequence
 
 
 def avif(data: np.ndarray, header: Header) -> np.ndarray:
-    """The first image as stored, not turned."""
-    return _checked(imagecodecs.avif_decode(data, index=0, numthreads=1), header)
+    """The primary image as stored, not turned."""
+    # Of a file with a sequence, imagecodecs 2026.3.6 writes all images into the memory of the one that is wanted.
+    return _checked(imagecodecs.avif_decode(without_sequence(data), index=0, numthreads=1), header)
 
 
 def jpeg_xl(data: np.ndarray, header: Header) -> np.ndarray:

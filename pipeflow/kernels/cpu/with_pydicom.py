@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pydicom
 from pydicom.encaps import generate_frames
-from pydicom.pixels import iter_pixels
+from pydicom.pixels import apply_color_lut, iter_pixels
 
 from pipeflow.kernels.cpu import image_headers
 from pipeflow.kernels.cpu.image_base import BadImage
@@ -33,7 +33,7 @@ def decode(data: np.ndarray, limits: Limits, dtype: np.dtype, region: Region | N
         whole = pydicom.dcmread(io.BytesIO(raw))
         _check_frames(whole, shape)
         chosen = range(part[0].start, part[0].stop)
-        frames = [np.array(_frame(frame, shape)[part[1:]]) for frame in iter_pixels(whole, indices=chosen)]
+        frames = [np.array(_frame(frame, shape, whole)[part[1:]]) for frame in iter_pixels(whole, indices=chosen)]
         slope, intercept = _scale(whole, chosen)
     except BadImage:
         raise
@@ -57,7 +57,12 @@ def _extents(described: Any) -> tuple[tuple[int, ...], np.dtype]:
     bits = int(described.BitsAllocated)
     if bits not in (1, 8, 16, 32, 64):
         raise BadImage(f"a DICOM file of {bits} bits is not decoded")
-    return (max(shape[0], 1), *shape[1:]), np.dtype(f"u{max(bits // 8, 1)}")
+    channels = 3 if _has_palette(described) else shape[3]
+    return (max(shape[0], 1), *shape[1:3], channels), np.dtype(f"u{max(bits // 8, 1)}")
+
+
+def _has_palette(described: Any) -> bool:
+    return bool(described.get("PhotometricInterpretation") == "PALETTE COLOR")
 
 
 def _check_frames(whole: Any, shape: tuple[int, ...]) -> None:
@@ -74,7 +79,10 @@ def _check_frames(whole: Any, shape: tuple[int, ...]) -> None:
                 raise BadImage(f"damaged DICOM file: {shape[2]} x {shape[1]} pixels are stated, a frame has {header}")
 
 
-def _frame(frame: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _frame(frame: np.ndarray, shape: tuple[int, ...], whole: Any) -> np.ndarray:
+    """A frame of (rows, columns, samples), with the colours of a palette in place of their numbers."""
+    if _has_palette(whole):
+        frame = apply_color_lut(frame, whole)[..., :3]  # a fourth column would be alpha
     if frame.size != shape[1] * shape[2] * shape[3]:
         raise BadImage(f"damaged DICOM file: a frame of shape {frame.shape}, and {shape[1:]} is stated")
     return frame.reshape(shape[1:])
