@@ -94,7 +94,7 @@ def header(data: memoryview) -> Header:
 def without_sequence(data: np.ndarray) -> np.ndarray:
     """The file with its still image only: the same bytes, if it has no sequence of images."""
     still = data.copy()
-    for place, kind, body in _places_of_boxes(memoryview(still)):
+    for place, kind, body in _places_of_boxes(still.data):
         if kind == b"moov":
             still[place + 4 : place + 8] = bytearray(b"free")
         elif kind == b"ftyp":  # brands of four letters; the second word is a version
