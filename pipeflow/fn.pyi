@@ -2107,7 +2107,7 @@ def one_hot(
     /,
     *,
     num_classes: int | None = 0,
-    axis: int | None = -1,
+    axis: int | None = None,
     axis_name: str | None = None,
     on_value: float | None = 1.0,
     off_value: float | None = 0.0,
@@ -2122,7 +2122,7 @@ def one_hot(
 
     Arguments:
         num_classes: number of classes, the extent of the new axis
-        axis: place of the new axis in the result; negative: from the end
+        axis: place of the new axis in the result; negative: from the end; default: the last one, and a vector for one number
         axis_name: letter of the new axis in the layout
         on_value: value at the index of the class
         off_value: value everywhere else

@@ -1877,7 +1877,7 @@ class OneHot(Operator):
 
     Arguments:
         num_classes: number of classes, the extent of the new axis
-        axis: place of the new axis in the result; negative: from the end
+        axis: place of the new axis in the result; negative: from the end; default: the last one, and a vector for one number
         axis_name: letter of the new axis in the layout
         on_value: value at the index of the class
         off_value: value everywhere else
@@ -1888,7 +1888,7 @@ class OneHot(Operator):
         self,
         *,
         num_classes: int | None = 0,
-        axis: int | None = -1,
+        axis: int | None = None,
         axis_name: str | None = None,
         on_value: float | None = 1.0,
         off_value: float | None = 0.0,

@@ -1,6 +1,7 @@
 """Values: cast, one_hot, lookup_table, and constants of a shape (constant, zeros, ones, full and similar operators)."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -106,7 +107,10 @@ def one_hot(
     /,
     *,
     num_classes: int = default(0, "number of classes, the extent of the new axis"),
-    axis: int = default(-1, "place of the new axis in the result; negative: from the end"),
+    axis: int | None = default(
+        None,
+        "place of the new axis in the result; negative: from the end; default: the last one, and a vector for one number",
+    ),
     axis_name: str | None = default(None, "letter of the new axis in the layout"),
     on_value: float = default(1.0, "value at the index of the class"),
     off_value: float = default(0.0, "value everywhere else"),
@@ -116,11 +120,12 @@ def one_hot(
     """Makes a vector for each number n: ``on_value`` at index n, ``off_value`` elsewhere. If n is not a valid index,
     all values are ``off_value``.
 
-    ``axis`` is the place of the new axis. For a single number, or a vector of one number, the result is a vector.
+    ``axis`` is the place of the new axis. Without it, the result for one number is a vector, also if the number is in a list. If
+    samples are lists of one or more numbers, such as the labels of detectors, pass ``axis=-1``: all results then have two axes.
     """
     del axis_name
     off, on = one_hot_values(off_value, on_value, dtype)
-    if data.size == 1 and data.ndim <= 1:
+    if is_single(data.shape, axis):
         out.fill(off)
         if 0 <= (place := int(data.item())) < num_classes:
             out[place] = on
@@ -148,8 +153,15 @@ def one_hot_values(off_value: float, on_value: float, dtype: np.dtype) -> np.nda
     return saturate(whole, np.dtype(np.int64)).astype(dtype)
 
 
-def new_axis(ndim: int, axis: int) -> int:
-    """The place of a new axis among the axes of the result."""
+def is_single(shape: Sequence[Any], axis: int | None) -> bool:
+    """True if one_hot makes a vector: of a number, and of a list of one number if no axis is given."""
+    return not shape or (axis is None and all(extent == 1 for extent in shape))
+
+
+def new_axis(ndim: int, axis: int | None) -> int:
+    """The place of a new axis among the axes of the result; None is the last one."""
+    if axis is None:
+        return ndim
     place = axis + ndim + 1 if axis < 0 else axis
     if not 0 <= place <= ndim:
         raise ValueError(f"axis {axis} is not valid for a new axis among {ndim}")
@@ -159,7 +171,7 @@ def new_axis(ndim: int, axis: int) -> int:
 @one_hot.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape
-    if len(shape) <= 1 and all(extent == 1 for extent in shape):
+    if is_single(shape, args.axis):
         return Spec((args.num_classes,), args.dtype, args.axis_name or "")
     place = new_axis(len(shape), args.axis)
     layout = specs[0].layout

@@ -528,6 +528,13 @@ def test_values_by_table_and_class():
         np.array([0, 1, 5, 200], np.uint8), keys=[0, 1, 5], values=[3, 4.5, 6], default_value=-1
     ).tolist() == [3, 4.5, 6, -1]
     assert fn.lookup_table(np.array([-1, 7], np.int32), keys=[7], values=[2]).tolist() == [0, 2]
+    for shape, axis, expected in (
+        ((), None, (4,)), ((), 0, (4,)), ((1,), None, (4,)), ((1, 1), None, (4,)), ((1,), -1, (1, 4)), ((1,), 0, (4, 1)),
+        ((2,), None, (2, 4)), ((2,), 0, (4, 2)), ((0,), None, (0, 4)), ((0,), -1, (0, 4)), ((1, 1), 1, (1, 4, 1)),
+    ):  # fmt: skip
+        found = fn.one_hot(np.full(shape, 3), num_classes=4, axis=axis)
+        assert found.shape == expected
+        assert found.sum() == found.size // 4
     assert fn.one_hot(np.array([1, 9, -1]), num_classes=3, on_value=5, off_value=2, dtype=types.INT32).tolist() == [
         [2, 5, 2],
         [2, 2, 2],

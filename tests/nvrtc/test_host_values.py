@@ -17,7 +17,11 @@ def test_one_hot(dtype):
     for axis in (-1, 0, 1, 2, 3):
         assert_same(lambda axis=axis: fn.one_hot(batch, num_classes=50, axis=axis))
     assert_same(lambda: fn.one_hot([dtype(3), dtype(0), dtype(1)], num_classes=3))
-    assert_same(lambda: fn.one_hot([np.array([1], dtype)], num_classes=3))
+    for axis in (0, -1):
+        ragged = [np.array([1], dtype), np.array([2, 0], dtype)]
+        assert_same(lambda axis=axis, ragged=ragged: fn.one_hot(ragged, num_classes=3, axis=axis))
+    for shape in ((1,), (1, 1)):
+        assert_same(lambda shape=shape: fn.one_hot([np.full(shape, 1, dtype)], num_classes=3))
 
 
 @pytest.mark.parametrize("dtype", OUTPUTS)

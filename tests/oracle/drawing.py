@@ -2,13 +2,14 @@
 
 Call number k of an operator is a function of the operator's name, k and the seed, so that one that differs can be made again:
 `PIPEFLOW_CALLS_SEED=0 python tests/oracle/comparing_calls.py crop 17`. The first calls change one argument of an example each;
-the others draw one to three arguments, each constant or per sample, and the inputs.
+the others draw one to three arguments, each constant or per sample, and the inputs. A seed other than 0 also draws extents of
+one, and boxes, labels, points, masks and windows in place of the example's, among them none at all.
 """
 
 import os
 import typing
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -322,6 +323,8 @@ class Drawer:
         """Samples for every input: others in place of the example's, in other extents, types, layouts and ranks."""
         extents: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
         ragged = rng.random() < 0.5
+        tiny = bool(self.seed) and rng.random() < 0.15
+        counts, others = rng.integers(0, 5, size), self.seed and not self.op.random and rng.random() < 0.7
         dtype = NUMBERS[rng.integers(len(NUMBERS))] if rng.random() < changes * 0.7 else None
         layout = None
         if self.op.layouts and given:
@@ -346,7 +349,9 @@ class Drawer:
                 for index in range(size):
                     mark = (letters, index if ragged else 0)
                     if mark not in extents:
-                        extents[mark] = tuple(_extent(rng, letter, name) for letter in letters)
+                        extents[mark] = tuple(
+                            1 if tiny and rng.random() < 0.6 else _extent(rng, letter, name) for letter in letters
+                        )
                     samples.append(_numbers(rng, extents[mark], kind))
                 own_layout = "" if "?" in letters else letters
                 if rng.random() < changes * 0.2:
@@ -354,6 +359,8 @@ class Drawer:
                     own_layout = own_layout if len(own_layout) == len(letters) else ""
                 elif not self.op.layouts and name in ("array", "vector") and letters[:1] == "?":
                     own_layout = ""
+            elif others and name in OTHERS:
+                samples = [OTHERS[name](rng, int(count)).astype(array.dtype) for count in counts]
             else:
                 samples = [array] * size
                 if dtype is not None and array.dtype.kind in "fiu" and array.dtype != np.uint8 and rng.random() < 0.3:
@@ -362,6 +369,25 @@ class Drawer:
         if result and rng.random() < changes * 0.06:
             result = result[:-1] if rng.random() < 0.5 else [*result, result[0]]
         return result
+
+
+def _boxes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Boxes inside the image, a few without extent, a few as large as the image."""
+    corners = np.sort(rng.random((count, 2, 2)), axis=1)
+    kind = rng.random(count)
+    corners[kind < 0.1, 1] = corners[kind < 0.1, 0]
+    corners[kind > 0.95] = [[0, 0], [1, 1]]
+    return corners.reshape(count, 4)
+
+
+# Data of an example that a seed replaces: the numbers of boxes, labels and points are drawn once for each sample.
+OTHERS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "boxes": _boxes,
+    "labels": lambda rng, count: rng.integers(-3, 9, count),
+    "points": lambda rng, count: rng.uniform(-0.5, 1.5, (count, 2)),
+    "mask": lambda rng, _: rng.integers(0, 3, (*rng.integers(1, 9, 2), 1)),
+    "window": lambda rng, _: rng.uniform(-1, 1, rng.integers(1, 6, 2)),
+}
 
 
 def _numeric(value: Any) -> bool:

@@ -186,7 +186,11 @@ def test_images_of_bytes_and_records_without_one(tmp_path):
 @pytest.mark.parametrize(
     ("value", "message_"),
     [
-        (b"\xff", "damaged Datum"),
+        (b"\xff", "damaged Datum: a number runs over the end"),
+        (datum(b"abcdefgh", 3)[:-3], "damaged Datum: a number runs over the end"),
+        (b"\x22" + varint(2**40) + b"abc", "damaged Datum: a field of 1099511627776 bytes where 3 are left"),
+        (b"\x28" + b"\xff" * 20, "damaged Datum: a number of more than ten bytes"),
+        (b"\x0b", "damaged Datum: wire type 3"),
         (message(f5=2**40), "the label 1099511627776 is not a number of 32 bits"),
         (message(f1=3, f2=2, f3=2, f4=b"abc", f7=0), "3 bytes for an image of 2 by 2 with 3 channels"),
         (message(f1=3, f2=2, f3=2, f7=0), "floating point values, or of none"),
@@ -251,6 +255,28 @@ def test_damaged_databases(tmp_path, data, message_):
     path.write_bytes(data)
     with pytest.raises(BadData, match=r"damaged\.mdb.*" + message_):
         places(str(path))
+
+
+def test_pages_that_lead_back_or_nowhere(tmp_path):
+    """A branch that points to itself, to one page twice or behind the file is an error and no endless walk."""
+    good, path = records.lmdb(VALUES * 20, leaf=4), tmp_path / "damaged.mdb"
+    size = struct.unpack("<I", good[40:44])[0]
+    branches = [at for at in range(2 * size, len(good), size) if struct.unpack("<H", good[at + 10 : at + 12])[0] == 1]
+    leaf = next(at for at in range(2 * size, len(good), size) if struct.unpack("<H", good[at + 10 : at + 12])[0] == 2)
+    assert len(branches) > 2
+    for at in branches:
+        for target, message_ in (
+            (at // size, "is in the tree twice"),
+            (leaf // size, "is in the tree twice"),
+            (2**31, "are not inside the file"),
+        ):
+            bad = bytearray(good)
+            for node in range((struct.unpack("<H", good[at + 12 : at + 14])[0] - 16) // 2):
+                place = at + struct.unpack("<H", good[at + 16 + 2 * node : at + 18 + 2 * node])[0]
+                struct.pack_into("<IH", bad, place, target & 0xFFFFFFFF, 0)
+            path.write_bytes(bytes(bad))
+            with pytest.raises(BadData, match=r"damaged\.mdb: .*" + message_):
+                places(str(path))
 
 
 def test_any_damage_is_an_error_of_the_data_or_data(tmp_path):

@@ -87,6 +87,12 @@ def test_records_in_parts_are_joined(tmp_path):
         (part(b"short"), "does not hold its header of 24"),
         (part(struct.pack("<IfQQ", 1000, 0, 0, 0)), "1000 labels do not fit into a record of 24 bytes"),
         (part(body(b"abc"))[:-20], "are needed, but the file has"),
+        (
+            MAGIC + struct.pack("<I", (1 << 29) - 1) + body(b"abc"),
+            "bytes 8 to 536870919 are needed, but the file has 35",
+        ),
+        (part(body(b"abc"), 7), "part 7 of a record at 0 is out of order"),
+        (part(body(b"abc"), 1) + part(b"x" * 20, 2) * 300, "are needed, but the file has"),
         (part(body(b"abc"), 2), "part 2 of a record at 0 is out of order"),
         (part(body(b"abc"), 1) + part(body(b"abc")), "part 0 of a record at 36 is out of order"),
     ],
@@ -103,6 +109,10 @@ def test_damaged_records_name_their_place(tmp_path, record, message):
         ("0\t1_0\n", 'a.idx:1: expected "key offset", got '),
         ("0\t0\n1\t-4\n", 'a.idx:2: expected "key offset", got '),
         ("0\t100000\n", "a.idx:1: a record at 100000 is not inside "),
+        ("0\t99999999999999999999999\n", 'a.idx:1: expected "key offset", got '),
+        ("0\t1.5\n", 'a.idx:1: expected "key offset", got '),
+        ("0\t0\t1\n", 'a.idx:1: expected "key offset", got '),
+        ("0\t0\0\n", "a.idx:1: a line of text has no zero in it"),
         ("", "names no records"),
     ],
 )

@@ -114,7 +114,7 @@ def _(call: DeviceCall) -> None:
     rows = []
     for item in call.items:
         args, shape, dtype = item.args, item.input.shape, item.output.dtype
-        single = len(shape) <= 1 and item.input.size == 1
+        single = generic.is_single(shape, args.axis)
         inner = 1 if single else math.prod(shape[generic.new_axis(len(shape), args.axis) :])
         values = generic.one_hot_values(args.off_value, args.on_value, dtype)
         rows.append(

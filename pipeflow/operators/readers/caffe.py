@@ -70,7 +70,7 @@ def _entries(data: memoryview, where: str) -> dict[int, Any]:
     """The entries of a Datum by their numbers."""
     try:
         return {n: value for n, wire, value in fields(data) if wire == (BYTES if n == _DATA else VARINT)}
-    except (IndexError, ValueError) as error:
+    except ValueError as error:
         raise BadData(f"{where}: damaged Datum: {error}") from None
 
 

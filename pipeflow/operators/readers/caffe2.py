@@ -99,7 +99,7 @@ class Caffe2Reader:
         where = self.source_info(index)
         try:
             tensors = list(_tensors(self._records.read(index).data))
-        except (IndexError, ValueError) as error:
+        except ValueError as error:
             if isinstance(error, BadData):
                 raise
             raise BadData(f"{where}: damaged TensorProtos: {error}") from None

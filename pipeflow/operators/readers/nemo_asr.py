@@ -28,6 +28,9 @@ def _outputs(args: Args) -> int:
     "readers.nemo_asr",
     urls=True,
     outputs=_outputs,
+    no_effect={
+        "normalize_text": "the transcript is returned as it is in the manifest; DALI does not change it any more either"
+    },
     examples=['fn.readers.nemo_asr(manifest_filepaths=["train.json"], sample_rate=16000)'],
 )
 class NemoAsrReader:

@@ -1,6 +1,6 @@
 """The encoding of protocol buffers: the fields of a message, one after the other.
 
-A damaged message raises IndexError or ValueError.
+A damaged message raises ValueError.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,10 @@ def varint(data: memoryview, place: int) -> tuple[int, int]:
     """The number at a place, and the place after it."""
     value = shift = 0
     while True:
-        byte = data[place]
+        try:
+            byte = data[place]
+        except IndexError:
+            raise ValueError("a number runs over the end") from None
         place += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

@@ -102,7 +102,7 @@ class TFRecordReader:
             raise
         try:
             found = dict(_features(data.data, self._encoded))
-        except (IndexError, ValueError) as error:
+        except ValueError as error:
             raise BadData(f"{where}: damaged tf.train.Example: {error}") from None
         return tuple([_output(feature, found.get(name), name, where) for name, feature in self.features.items()])
 
@@ -231,7 +231,7 @@ def read_at(path: str, offset: int, length: int) -> dict[str, "list[bytes] | np.
             kind, values = _values(feature)
             if kind is not None:
                 found[key.decode()] = list(map(bytes, values)) if kind == "string" else values
-    except (IndexError, ValueError) as error:
+    except ValueError as error:
         raise BadData(f"{where}: damaged tf.train.Example: {error}") from None
     return found
 
@@ -257,7 +257,7 @@ def _feature(value: "bytes | np.ndarray") -> bytes:
 def _output(feature: Feature, encoded: memoryview | None, name: str, where: str) -> np.ndarray:
     try:
         kind, values = _values(memoryview(b"") if encoded is None else encoded)
-    except (IndexError, ValueError) as error:
+    except ValueError as error:
         raise BadData(f"{where}: damaged feature {name!r}: {error}") from None
     if kind is None:
         return _missing(feature)
