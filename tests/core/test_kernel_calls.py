@@ -12,7 +12,7 @@ from pipeflow.declare import Number, registry
 from pipeflow.errors import BadData
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
-from pipeflow.executor.runners import chain, program
+from pipeflow.executor.runners import chain, late_code, program
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import audio_headers, audio_wav, kernel_calls
 
@@ -384,13 +384,15 @@ def raises_for_three(values):
     return 10 * values[0]
 
 
+def late(done):
+    return late_code.LateCode("test", lambda: bool(done), lambda: done.append(1))
+
+
 def test_no_batch_waits_for_the_code_that_runs_programs(monkeypatch):
     """Without PIPEFLOW_START=wait a thread loads it after the second batch; until then, the bodies work."""
     done = []
     monkeypatch.delenv("PIPEFLOW_START", raising=False)
-    monkeypatch.setattr(kernel_calls, "loaded", lambda: bool(done))
-    monkeypatch.setattr(kernel_calls, "load", lambda: done.append(1))
-    driver = chain.Driver()
+    driver = late(done)
     for index in (0, 1):
         assert not driver.ready(BatchRun(index, 0))
         assert driver._thread is None
@@ -404,7 +406,5 @@ def test_with_a_wish_to_wait_it_is_loaded_at_once(monkeypatch):
     """PIPEFLOW_START=wait: the first batch already has it."""
     done = []
     monkeypatch.setenv("PIPEFLOW_START", "wait")
-    monkeypatch.setattr(kernel_calls, "loaded", lambda: bool(done))
-    monkeypatch.setattr(kernel_calls, "load", lambda: done.append(1))
-    assert chain.Driver().ready(BatchRun(0, 0))
+    assert late(done).ready(BatchRun(0, 0))
     assert done == [1]

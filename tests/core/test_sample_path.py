@@ -7,6 +7,7 @@ import pytest
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Arg, Out, Sample, Spec, column_values, from_sample, operator, registry
+from pipeflow.executor.runners import sample_step
 from pipeflow.executor.runners.sample_step import LARGE_BATCH, is_large
 from pipeflow.kernels import cpu as kernels
 
@@ -55,6 +56,26 @@ def test_copies_of_strided_and_read_only_arrays():
     assert np.array_equal(kernels.streaming.copy(source, np.empty_like(source)), source)
     turned = source.transpose(2, 0, 1)
     assert np.array_equal(kernels.streaming.copy(turned, np.empty(turned.shape, np.float32)), turned)
+
+
+def test_a_step_without_kernels_copies_past_the_caches_too(monkeypatch):
+    """A large view of an input goes to the batch by the kernel, if that is in memory, and else by NumPy."""
+
+    @pipeline_def(batch_size=BATCH, num_threads=2)
+    def flattening():
+        images = fn.external_source(lambda: [IMAGES[index % 3] for index in range(BATCH)], layout="HWC", no_copy=True)
+        return fn.reshape(images, shape=(-1,))
+
+    taken = []
+    monkeypatch.setattr(
+        kernels.everyday, "copy", lambda source, out: taken.append(source.nbytes) or np.copyto(out, source)
+    )
+    for ready in (False, True):
+        monkeypatch.setattr(sample_step.past_caches, "ready", lambda _batch, ready=ready: ready)
+        taken.clear()
+        (flat,) = flattening().run()
+        assert all(np.array_equal(flat.at(index), IMAGES[index % 3].reshape(-1)) for index in range(BATCH))
+        assert taken[:BATCH] == [IMAGES[0].nbytes] * (BATCH if ready else 0)
 
 
 @pytest.mark.parametrize("samples", [IMAGES, RAGGED], ids=["dense", "ragged"])

@@ -6,8 +6,6 @@ kernels/cpu/kernel_calls.py runs for it and for others. If no program describes 
 process the sample: they return the same results, and report errors.
 """
 
-import contextlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,6 +19,7 @@ from pipeflow.declare import ByteArrays, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
+from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.executor.runners.program import Program, held_by
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
@@ -35,49 +34,13 @@ NONE = np.empty(0, np.int64)
 BYTES = np.dtype(np.uint8)
 
 
-class Driver:
-    """The compiled code that runs programs. A thread loads it after the second batch, so that no batch waits for it, and a short
-    program does without it.
-    """
-
-    def __init__(self) -> None:
-        self._loaded = False
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def ready(self, batch: BatchRun) -> bool:
-        """True if programs may run."""
-        if not self._loaded:
-            if "pipeflow.kernels.cpu.kernel_calls" in sys.modules and kernels.kernel_calls.loaded():
-                self._loaded = True
-            elif os.environ.get("PIPEFLOW_START") == "wait":
-                kernels.kernel_calls.load()
-                self._loaded = True
-            elif batch.index > 1:
-                self._begin()
-        return self._loaded and not kernels.start.state.starting
-
-    def _begin(self) -> None:
-        with self._lock:
-            if self._thread is None and not kernels.start.state.starting:
-                load = kernels.kernel_calls.load
-                thread = threading.Thread(target=load, name="pipeflow programs", daemon=False)
-                with contextlib.suppress(RuntimeError):  # the program ends, or the system has no thread left
-                    thread.start()
-                    self._thread = thread
+def _loaded() -> bool:
+    return "pipeflow.kernels.cpu.kernel_calls" in sys.modules and kernels.kernel_calls.loaded()
 
 
-driver = Driver()
-
-
-def _forget() -> None:
-    """In a forked child: the thread belongs to the parent."""
-    global driver
-    driver = Driver()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+driver = LateCode(
+    "pipeflow programs", _loaded, lambda: kernels.kernel_calls.load()
+)  # the compiled code that runs programs
 
 
 class Chain:

@@ -1,5 +1,6 @@
 """One step of a stage that runs sample by sample."""
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from pipeflow.declare import Bound, Source
 from pipeflow.errors import widened
 from pipeflow.executor.batch import BatchRun, check_outputs, put
 from pipeflow.executor.runners.base import BoundStep
+from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan, Step, has_kernels
 from pipeflow.tensors import lent
@@ -32,6 +34,14 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
 
 def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
     kernels.everyday.copy(source, target)
+
+
+def _loaded() -> bool:
+    return "pipeflow.kernels.cpu.streaming" in sys.modules and kernels.streaming.loaded()
+
+
+# for steps without compiled kernels: those of a step with them are loaded with the kernels
+past_caches = LateCode("pipeflow copies", _loaded, lambda: kernels.streaming.load())
 
 
 class SampleSource:
@@ -202,7 +212,7 @@ class SampleStep(BoundStep):
             elif storage == "table":
                 if self.step.copied or (place.streaming and place.given is not None):
                     kept = place.memory[output].empty(result.shape, result.dtype)
-                    if self.compiled and is_large(result.shape, result.dtype, batch.size):
+                    if is_large(result.shape, result.dtype, batch.size) and (self.compiled or past_caches.ready(batch)):
                         _copy_past_caches(result, kept)
                     else:
                         np.copyto(kept, result)

@@ -16,6 +16,16 @@ def stream(source, out):
     stream_bytes(source, out, source.size)
 
 
+def loaded() -> bool:
+    """True if the kernel is in memory."""
+    return bool(stream.signatures)
+
+
+def load() -> None:
+    """Reads the kernel from the disk, or compiles it."""
+    copy(np.zeros(1, np.uint8), np.zeros(1, np.uint8))
+
+
 def copy(source: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Copies the source to `out`, which has its shape and type."""
     if source.flags.c_contiguous and out.flags.c_contiguous:
