@@ -37,6 +37,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Any:
 
 @operator(
     "clahe",
+    compiled=True,
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,
@@ -62,7 +63,17 @@ def clahe(
 ) -> Sample:
     """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does."""
     check_clahe(image.shape)
-    return kernels.histograms.clahe(image, (tiles_x, tiles_y), clip_limit, luma_only, out)
+    tiles = tiles_of(image.shape, tiles_x, tiles_y, clip_limit)
+    return kernels.clahe.spreading(*image.shape[1:], tiles, luma_only)(image, out)
+
+
+def tiles_of(shape: tuple[int, ...], across: int, down: int, limit: float) -> tuple[int, ...]:
+    """Height and width of a tile, the numbers of tiles, and the largest count of a class (0: no limit)."""
+    height, width = shape[:2]
+    if height % down or width % across:  # OpenCV then adds rows and columns, also along the axis that is a multiple
+        height, width = height + down - height % down, width + across - width % across
+    tall, wide = height // down, width // across
+    return tall, wide, across, down, max(int(limit * tall * wide / 256), 1) if limit > 0 else 0
 
 
 def check_clahe(shape: tuple[int, ...]) -> None:
@@ -71,6 +82,16 @@ def check_clahe(shape: tuple[int, ...]) -> None:
         raise ValueError(f"the image has no pixels: shape {shape}")
     if shape[2] not in (1, 3):
         raise ValueError(f"clahe needs 1 or 3 channels, the image has {shape[2]} (shape {shape})")
+
+
+@clahe.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape = specs[0].shape
+    if specs[0].layout != "HWC" or 0 in shape or shape[2] not in (1, 3):
+        return None
+    return kernels.clahe.spreading(
+        *shape[1:], tiles_of(shape, args.tiles_x, args.tiles_y, args.clip_limit), args.luma_only
+    )
 
 
 @clahe.check

@@ -104,21 +104,13 @@ def test_clahe_of_channels(limit, tiles):
 
 @pytest.mark.parametrize("tiles", [(1, 1), (3, 2)])
 def test_clahe_of_lightness(tiles):
-    """The lightness is spread to the last bit; the colours, computed from it in floats, are two off at most, few of them two."""
+    """Only the lightness is spread, in whole numbers: equal to the last bit."""
     rng = np.random.default_rng(7)
-    sizes = [(64, 48), (31, 57), (5, 4)]
-    rgb = [rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes]
-    call = call_of(lambda: fn.clahe(rgb, tiles_x=tiles[0], tiles_y=tiles[1], clip_limit=2.0))
-    (found,), _ = on_host(call)
-    for one, image in zip(found, rgb, strict=True):
-        expected = fn.clahe(image, tiles_x=tiles[0], tiles_y=tiles[1], clip_limit=2.0)
-        apart = np.abs(one.astype(int) - expected)
-        assert apart.max() <= 2
-        assert (apart > 1).mean() < 0.001
-        assert (apart > 0).mean() < 0.1
+    rgb = [rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in [(64, 48), (31, 57), (5, 4)]]
+    assert_same(lambda: fn.clahe(rgb, tiles_x=tiles[0], tiles_y=tiles[1], clip_limit=2.0))
     grey = [np.repeat(rng.integers(0, 256, (20, 30, 1), dtype=np.uint8), 3, 2)]
     clip = TensorListCPU([np.stack(grey * 2)], "FHWC")
-    assert_same(lambda: fn.clahe(clip, tiles_x=2, tiles_y=2, clip_limit=1.0), atol=1)
+    assert_same(lambda: fn.clahe(clip, tiles_x=2, tiles_y=2, clip_limit=1.0))
 
 
 def test_clahe_refuses_what_the_cpu_refuses():

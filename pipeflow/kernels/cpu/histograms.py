@@ -1,6 +1,5 @@
-"""Spreads grey values over their range: for the whole image, or tile by tile as OpenCV does it."""
+"""Spreads grey values over their range."""
 
-import cv2
 import numpy as np
 
 from .byte_tables import Filling
@@ -89,26 +88,3 @@ def equalizing(channels: int) -> Filling:
         return out
 
     return run
-
-
-def written(found: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Copies the result of OpenCV into the output, if OpenCV did not write into it but made an array of its own."""
-    if not np.may_share_memory(found, out):
-        out[...] = found.reshape(out.shape)
-    return out
-
-
-def clahe(source: np.ndarray, tiles: tuple[int, int], limit: float, luma_only: bool, out: np.ndarray) -> np.ndarray:
-    """Applies CLAHE to an image (H, W, C) of bytes; for three channels only to the lightness, in the space Lab, or to each
-    channel.
-    """
-    spreading = cv2.createCLAHE(limit, tiles)
-    channels = source.shape[-1]
-    image = np.ascontiguousarray(source)
-    if channels == 3 and luma_only:
-        lab = cv2.cvtColor(image, cv2.COLOR_RGB2Lab)
-        cv2.insertChannel(spreading.apply(cv2.extractChannel(lab, 0)), lab, 0)
-        return written(cv2.cvtColor(lab, cv2.COLOR_Lab2RGB, dst=out), out)
-    for channel in range(channels):
-        out[..., channel] = spreading.apply(np.ascontiguousarray(image[..., channel]))
-    return out

@@ -7,33 +7,34 @@
 const int THREADS = 256, VALUES = 4096;  // pixels that a block works on
 const int ROOTS = 3072;                  // entries of the table of cube roots
 
-// The colour space Lab in whole numbers: linear light in 11 bits, the three sums in units of 2**-12, roots in 2**-15.
+// The colour space Lab in whole numbers: linear light in 11 bits, the three sums in units of 2**-12, roots in 2**-15. What is
+// computed back from Lab is in units of 2**-14.
 struct LightRow {
   const byte* input;             // RGB
   byte* output;
-  const unsigned short* linear;  // 256: linear light
-  const unsigned short* roots;
+  const unsigned* linear;        // 256: linear light
+  const unsigned* roots;
   long long total;               // pixels
 };
 
-__device__ __forceinline__ int root_of(const unsigned short* roots, int r, int g, int b, int x, int y, int z) {
-  return roots[(r * x + g * y + b * z + 2048) >> 12];
+__device__ __forceinline__ int root_of(const unsigned* roots, int r, int g, int b, int x, int y, int z) {
+  return (int)roots[(r * x + g * y + b * z + 2048) >> 12];
 }
 
-__device__ __forceinline__ int luma_root(const unsigned short* roots, int r, int g, int b) {
+__device__ __forceinline__ int luma_root(const unsigned* roots, int r, int g, int b) {
   return root_of(roots, r, g, b, 871, 2929, 296);
 }
 
 __global__ void lightness(const LightRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const LightRow& row = rows[place.row];
-  __shared__ unsigned short linear[256];
+  __shared__ unsigned linear[256];
   linear[threadIdx.x] = row.linear[threadIdx.x];
   __syncthreads();
   const long long start = (long long)place.block * VALUES, end = min(start + VALUES, row.total);
   for (long long i = start + threadIdx.x; i < end; i += THREADS) {
     const byte* pixel = row.input + 3 * i;
-    const int root = luma_root(row.roots, linear[pixel[0]], linear[pixel[1]], linear[pixel[2]]);
+    const int root = luma_root(row.roots, (int)linear[pixel[0]], (int)linear[pixel[1]], (int)linear[pixel[2]]);
     row.output[i] = (byte)((296 * root - 1336934 + (1 << 14)) >> 15);
   }
 }
@@ -93,8 +94,9 @@ struct SpreadRow {
   const byte* light;             // the lightness; none: the values are spread themselves
   byte* output;
   const byte* tables;
-  const unsigned short* linear;
-  const unsigned short* roots;
+  const unsigned* linear;
+  const unsigned* roots;
+  const unsigned* lumas;         // 256: luma and its root, of each lightness
   const byte* shades;            // 4096: the value of linear light
   Divider width;
   int total;                     // pixels
@@ -139,37 +141,36 @@ __global__ void spread_channel(const SpreadRow* __restrict__ rows, const int* __
   }
 }
 
-__device__ __forceinline__ float power_of_root(float root) {
-  return root <= 6.0f / 29.0f ? (root - 16.0f / 116.0f) * (108.0f / 841.0f) : root * root * root;
+// Light by its root: a cube, and a line below it.
+__device__ __forceinline__ int light_of(int root) {
+  return root <= 3390 ? root * 108 / 841 - 290 : (((root * root) >> 14) * root) >> 14;
 }
 
-__device__ __forceinline__ byte shade_of(const byte* shades, float light) {
-  return shades[(int)rintf(fminf(fmaxf(light, 0.0f), 1.0f) * 4095.0f)];
+__device__ __forceinline__ byte shade_of(const byte* shades, int light) {
+  return shades[min(max((light + (1 << 13)) >> 14, 0), 4095)];
 }
 
 __global__ void spread_lightness(const SpreadRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const SpreadRow& row = rows[place.row];
-  __shared__ unsigned short linear[256];
+  __shared__ unsigned linear[256];
   linear[threadIdx.x] = row.linear[threadIdx.x];
   __syncthreads();
   const int start = place.block * VALUES, end = min(start + VALUES, row.total);
   for (int i = start + (int)threadIdx.x; i < end; i += THREADS) {
     const byte* pixel = row.input + 3ll * i;
-    const int r = linear[pixel[0]], g = linear[pixel[1]], b = linear[pixel[2]];
-    const int middle = luma_root(row.roots, r, g, b);
+    const int r = (int)linear[pixel[0]], g = (int)linear[pixel[1]], b = (int)linear[pixel[2]];
+    const int middle = luma_root(row.roots, r, g, b), half = (128 << 15) + (1 << 14);
     // the two differences, each rounded to whole numbers as in an image of bytes
-    const int red = (500 * (root_of(row.roots, r, g, b, 1777, 1541, 778) - middle) + (1 << 14)) >> 15;
-    const int blue = (200 * (middle - root_of(row.roots, r, g, b, 73, 448, 3575)) + (1 << 14)) >> 15;
-    const float light = (float)spread_value(row, i, row.light[i]) * (100.0f / 255.0f);
-    const float root = (light + 16.0f) / 116.0f;
-    const float y = light <= 8.0f ? light * (27.0f / 24389.0f) : root * root * root;
-    const float centre = light <= 8.0f ? 7.787f * y + 16.0f / 116.0f : root;
-    const float x = 0.950456f * power_of_root(centre + (float)red / 500.0f);
-    const float z = 1.088754f * power_of_root(centre - (float)blue / 200.0f);
+    const int red = (500 * (root_of(row.roots, r, g, b, 1777, 1541, 778) - middle) + half) >> 15;
+    const int blue = (200 * (middle - root_of(row.roots, r, g, b, 73, 448, 3575)) + half) >> 15;
+    const unsigned both = row.lumas[spread_value(row, i, row.light[i])];
+    const int y = (int)(both & 0xFFFF), root = (int)(both >> 16);
+    const int x = light_of(root + ((red * 268435 + 128) >> 13) - 4194);
+    const int z = light_of(root - ((blue * 41943 + 16) >> 9) + 10484);
     byte* result = row.output + 3ll * i;
-    result[0] = shade_of(row.shades, 3.240479f * x - 1.53715f * y - 0.498535f * z);
-    result[1] = shade_of(row.shades, -0.969256f * x + 1.875991f * y + 0.041556f * z);
-    result[2] = shade_of(row.shades, 0.055648f * x - 0.204043f * y + 1.057311f * z);
+    result[0] = shade_of(row.shades, 12615 * x - 6296 * y - 2223 * z);
+    result[1] = shade_of(row.shades, -3773 * x + 7684 * y + 185 * z);
+    result[2] = shade_of(row.shades, 217 * x - 836 * y + 4715 * z);
   }
 }

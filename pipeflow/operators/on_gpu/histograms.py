@@ -1,11 +1,11 @@
 """Spreads values over their range on the GPU."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
+from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import histograms
 from pipeflow.operators.on_gpu.elementwise import counted
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by
@@ -61,42 +61,25 @@ TILES_ROW = row_type(
 SPREAD_ROW = np.dtype(
     [
         ("input", "u8"), ("light", "u8"), ("output", "u8"), ("tables", "u8"), ("linear", "u8"), ("roots", "u8"),
-        ("shades", "u8"), ("width", DIVIDER), ("total", "i4"), ("across", "i4"), ("down", "i4"), ("inverse_tall", "f4"),
-        ("inverse_wide", "f4"), ("step", "i4"),
+        ("lumas", "u8"), ("shades", "u8"), ("width", DIVIDER), ("total", "i4"), ("across", "i4"), ("down", "i4"),
+        ("inverse_tall", "f4"), ("inverse_wide", "f4"), ("step", "i4"),
     ], align=True,
 )  # fmt: skip
 PIXELS = 4096  # of clahe.cu
-
-
-@cache
-def light_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Linear light by value, cube roots by linear light, and values by linear light, in the units of clahe.cu."""
-    value = np.arange(256) / 255
-    linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
-    light = np.arange(3072) / (255 * 8)
-    roots = np.where(light < 0.008856, light * 7.787 + 16 / 116, np.cbrt(light))
-    shade = np.arange(4096) / 4095
-    shades = np.where(shade <= 0.0031308, 12.92 * shade, 1.055 * shade ** (1 / 2.4) - 0.055)
-    words, halves = np.rint(linear * 255 * 8).astype(np.uint16), np.rint(roots * (1 << 15)).astype(np.uint16)
-    return words, halves, np.rint(255 * shades).astype(np.uint8)
 
 
 @histograms.clahe.gpu_plan
 def _(item: Item) -> tuple[int, int, int]:
     histograms.check_clahe(item.input.shape)
     counted(item)
-    height, width = item.input.shape[:2]
-    across, down = item.args.tiles_x, item.args.tiles_y
-    if height % down or width % across:  # OpenCV then adds rows and columns, also along the axis that is a multiple
-        height, width = height + down - height % down, width + across - width % across
-    tall, wide = height // down, width // across
-    limit = item.args.clip_limit
-    return tall, wide, max(int(limit * tall * wide / 256), 1) if limit > 0 else 0
+    args = item.args
+    tall, wide, _, _, limit = histograms.tiles_of(item.input.shape, args.tiles_x, args.tiles_y, args.clip_limit)
+    return tall, wide, limit
 
 
 @histograms.clahe.gpu
 def _(call: DeviceCall) -> None:
-    linear, roots, shades = map(call.upload, light_tables())
+    linear, roots, lumas, shades = map(call.upload, kernels.lab.tables())
     lights: list[tuple[int, ...]] = []
     tiles: list[tuple[Any, ...]] = []
     spreads: dict[str, list[tuple[Any, ...]]] = {}
@@ -116,7 +99,7 @@ def _(call: DeviceCall) -> None:
             ends = (source, light, out) if light else (begin, 0, out + channel)
             numbers = divide_by(width), pixels, across, down, *inverses, step
             kernel = "spread_lightness" if light else "spread_channel"
-            spreads.setdefault(kernel, []).append((*ends, tables, linear, roots, shades, *numbers))
+            spreads.setdefault(kernel, []).append((*ends, tables, linear, roots, lumas, shades, *numbers))
     if lights:
         call.launch("clahe.cu:lightness", np.array(lights, LIGHT_ROW), [ceil_div(row[-1], PIXELS) for row in lights])
     table = np.array(tiles, TILES_ROW)
