@@ -28,6 +28,7 @@ def sensor_extents(shape: Sequence[int]) -> tuple[int, int]:
 
 @operator(
     "debayer",
+    compiled=True,
     layouts="HW HWC FHW FHWC",
     sequences=True,
     dtypes="uint8 uint16",

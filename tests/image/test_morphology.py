@@ -133,6 +133,17 @@ def test_debayer_by_its_definition(blue):
             assert found[y, x].tolist() == expected
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize(("blue", "code"), [((0, 0), "BG"), ((0, 1), "GB"), ((1, 0), "GR"), ((1, 1), "RG")])
+def test_debayer_of_any_size(dtype, blue, code):
+    """Also with parts of vectors and with no inner pixels at all, it returns what OpenCV returns."""
+    rng = np.random.default_rng(5)
+    for height, width in [(2, 2), (2, 8), (8, 2), (4, 4), (6, 34), (10, 36), (4, 66), (30, 98), (16, 130)]:
+        data = rng.integers(0, np.iinfo(dtype).max + 1, (height, width)).astype(dtype)
+        known = cv2.demosaicing(data, getattr(cv2, f"COLOR_Bayer{code}2RGB"))
+        assert (fn.debayer(data, blue_position=blue) == known).all()
+
+
 def test_forms_and_algorithms_of_debayer():
     """One channel, frames, 16 bits, and OpenCV's other algorithms."""
     expected = fn.debayer(SENSOR, blue_position=(0, 1))

@@ -14,6 +14,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     INT64,
     call,
     constant,
+    joined,
     load,
     store,
     vector_function,
@@ -99,3 +100,20 @@ def store_even(builder: Any, value: Any, pointer: Any, element: Any) -> None:
     many = (lambda kind: ir.VectorType(kind, value.type.count)) if vector else (lambda kind: kind)
     whole = builder.fptosi(call(builder, "rint", clamp(builder, value, 0, 255)), many(INT32))
     store(builder, builder.trunc(whole, many(INT8)), pointer, 1)
+
+
+def store_pixels(builder: Any, colors: list[Any], pointer: Any) -> None:
+    """Stores three channels, vectors or numbers, as interleaved pixels."""
+    kind = colors[0].type
+    if not isinstance(kind, ir.VectorType):
+        for place, color in enumerate(colors):
+            builder.store(color, builder.gep(pointer, [INT64(place)]))
+        return
+    count = kind.count
+    index = ir.VectorType(INT32, 2 * count)
+    last = builder.shuffle_vector(colors[2], ir.Constant(kind, ir.Undefined), ir.Constant(index, [*range(count)] * 2))
+    order = [place * count + pixel for pixel in range(count) for place in range(3)]
+    pixels = builder.shuffle_vector(
+        joined(builder, colors[0], colors[1]), last, ir.Constant(ir.VectorType(INT32, 3 * count), order)
+    )
+    store(builder, pixels, pointer, kind.element.width // 8)

@@ -6,6 +6,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from pipeflow.kernels.cpu.simd.elements import store_pixels
 from pipeflow.kernels.cpu.simd.instructions import (
     DATA,
     FLOAT,
@@ -151,22 +152,7 @@ def pixels_from_lab(builder, light, reds, blues, lumas, shades, out, total):
             value = looked_up(builder, shades, whole.most(whole.least(value, 0), MOST_LIGHT))
             colors.append(builder.trunc(value, many(INT8, lanes)))
         begin = at(builder, out.pointer, builder.mul(first, INT64(3)))
-        if lanes == 1:
-            for k, color in enumerate(colors):
-                builder.store(color, at(builder, begin, INT64(k)))
-            return
-        pair = builder.shuffle_vector(
-            colors[0], colors[1], ir.Constant(ir.VectorType(INT32, 2 * lanes), list(range(2 * lanes)))
-        )
-        last = builder.shuffle_vector(
-            colors[2],
-            ir.Constant(colors[2].type, ir.Undefined),
-            ir.Constant(ir.VectorType(INT32, 2 * lanes), [*range(lanes)] * 2),
-        )
-        order = [k * lanes + pixel for pixel in range(lanes) for k in range(3)]
-        store(
-            builder, builder.shuffle_vector(pair, last, ir.Constant(ir.VectorType(INT32, 3 * lanes), order)), begin, 1
-        )
+        store_pixels(builder, colors, begin)
 
     over(builder, total, body)
 
