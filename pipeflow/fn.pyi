@@ -5483,8 +5483,8 @@ class readers:
     @overload
     @staticmethod
     def dataset(
-        *,
         dataset: Any,
+        *,
         num_outputs: Literal[1] = ...,
         keys: None = None,
         shard_id: int | None = 0,
@@ -5521,8 +5521,8 @@ class readers:
     @overload
     @staticmethod
     def dataset(
-        *,
         dataset: Any,
+        *,
         num_outputs: int,
         keys: None = None,
         shard_id: int | None = 0,
@@ -5559,8 +5559,8 @@ class readers:
     @overload
     @staticmethod
     def dataset(
-        *,
         dataset: Any,
+        *,
         num_outputs: int | None = 1,
         keys: Any = None,
         shard_id: int | None = 0,
@@ -5851,9 +5851,9 @@ class readers:
 
     @staticmethod
     def parquet(
-        *,
         paths: Any,
         columns: Any,
+        *,
         decoded_bytes: int | None = 1073741824,
         shuffle_window: int | None = None,
         shard_id: int | None = 0,

@@ -4439,8 +4439,8 @@ class readers:
 
         def __init__(
             self,
-            *,
             dataset: Any,
+            *,
             num_outputs: int | None = 1,
             keys: Any = None,
             shard_id: int | None = 0,
@@ -4752,9 +4752,9 @@ class readers:
 
         def __init__(
             self,
-            *,
             paths: Any,
             columns: Any,
+            *,
             decoded_bytes: int | None = 1073741824,
             shuffle_window: int | None = None,
             shard_id: int | None = 0,

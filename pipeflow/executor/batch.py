@@ -416,7 +416,8 @@ def check_outputs(batch: BatchRun, step: Step) -> None:
                 if array is not None and (array.dtype != first.dtype or array.ndim != ndim):
                     kind = TypeError if array.dtype != first.dtype else ValueError
                     text = f"output {output} has samples of different kinds in one batch: {_kind(first)} for the first and "
-                    batch.fail(kind(f"{text}{_kind(array)} for sample {sample}"), step, sample)
+                    advice = "" if step.user_code or kind is ValueError else ": fn.cast gives them one type"
+                    batch.fail(kind(f"{text}{_kind(array)} for sample {sample}{advice}"), step, sample)
                     break
         if layout and len(layout) != ndim:
             text = f"layout {layout!r} has {len(layout)} axes and output {output} of {step.title} has {ndim}"

@@ -118,6 +118,20 @@ def test_in_a_pipeline(files):
     assert rows != sorted(rows)
 
 
+def test_paths_and_columns_may_be_given_by_position(files):
+    """As in a call of pandas or pyarrow; the other arguments have names."""
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def pipeline():
+        return *fn.readers.parquet(str(files), ["number", "label"]), fn.readers.parquet(str(files), columns="label")
+
+    number, label, again = pipeline().run()
+    assert number.as_array().tolist() == [0, 0.5, 1]
+    assert label.as_array().tolist() == again.as_array().tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="expects 0 inputs, but received 1"):
+        fn.readers.parquet(str(files), ["label"], 5)
+
+
 @pytest.mark.parametrize(
     ("columns", "kind", "text"),
     [

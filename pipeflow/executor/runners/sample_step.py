@@ -70,6 +70,8 @@ class SampleStep(BoundStep):
         self.fetched_from = reader  # the reader, for a step that reads samples
         self.random = self.op.random and reader is None
         self.wants_source = "source" in self.op.wants
+        # The files of a reader may differ in type, and then so do the results of the operators after it.
+        self.may_differ = step.user_code or any(spec.dtype is None for spec in step.specs)
         self.key_slot = step.outputs[0] if step.outputs else -1
         self.compiled = reader is None and has_kernels(step)
         self.streams = False  # True if its results may be written without the caches
@@ -229,7 +231,7 @@ class SampleStep(BoundStep):
 
     def finish(self, batch: BatchRun) -> None:
         """Checks the results at the end of the stage."""
-        if self.step.user_code:
+        if self.may_differ:
             check_outputs(batch, self.step)
 
 

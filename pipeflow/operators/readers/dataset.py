@@ -24,8 +24,8 @@ class DatasetReader:
 
     def __init__(
         self,
-        *,
         dataset: Any = required("object with a length and an index"),
+        *,
         num_outputs: int = default(1, "number of values in an item that is a tuple"),
         keys: Any = default(
             None, "names of the values that are taken from an item that is a dictionary, in this order"

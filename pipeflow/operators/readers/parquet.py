@@ -48,9 +48,9 @@ class ParquetReader:
 
     def __init__(
         self,
-        *,
         paths: Any = required("files, folders of `.parquet` files, or patterns with `*`; one, or a list"),
         columns: Any = required("names of the columns, one output each; `image.bytes` is a field of a structure"),
+        *,
         decoded_bytes: int = default(2**30, "size of decoded groups of rows that are kept in memory"),
         shuffle_window: int | None = default(
             None,
