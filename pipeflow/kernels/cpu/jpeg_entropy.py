@@ -36,16 +36,20 @@ DC_BITS, AC_BITS = 10, 11
 DC_SHIFT, AC_SHIFT = U(64 - DC_BITS), U(64 - AC_BITS)
 DC_SIZE, AC_SIZE = 1 << DC_BITS, 1 << AC_BITS
 
-# An entry of the look-up for AC coefficients describes one or two of them. If bits of the last value are after the bits of the
-# look-up, they are `pending`. The fields, from the lowest bit: number of all used bits (6, as many as a shift reads), of pending
-# bits (4), of coefficients passed (6), place of the first coefficient from here (4), of the second one (5), end of the block (1),
-# length of the first code (4; 0: longer than the look-up), size of its value (4), the first value (12, below bit 48), the second
-# one (16). For codes that need the general step, the number of coefficients is ALONE, which is more than a block has.
-ALONE = 63
-ONE, FOUR, FIVE, SIX, SIX_BITS = U(1), U(15), U(31), U(63), U(6)
-PENDING, PASSED, PLACE1, PLACE2, END, LENGTH, SIZE, VALUE1, VALUE2 = (U(x) for x in (6, 10, 16, 20, 25, 26, 30, 32, 48))
-VALUE1_BITS = 12
-LAST, FULL, EIGHTH, TOP16, WIDE = U(63), U(56), U(3), U(48), U(64)
+# An entry of the look-up for AC coefficients describes one or two of them. The value of the last one is in the window: its bits
+# may be after the bits of the look-up. The fields, from the lowest bit: number of all used bits (6), 63 less the bits of the last
+# value (6, both as many as a shift reads), number of coefficients passed (7), place of the first one of two from here (4) and
+# its value (9, with sign). At the end of a block, ENDED is added to the number of coefficients, and the last value has no bits.
+# For codes that need the general step, the number of coefficients is ALONE, with which no block continues.
+ALONE, ENDED = 63, 64
+ONE, FOUR, SIX, SEVEN, SIX_BITS = U(1), U(15), U(63), U(127), U(6)
+TAIL, PASSED, PLACE1, VALUE1 = (U(x) for x in (6, 12, 19, 23))
+VALUE1_BITS = 9
+MOST_USED = 22  # bits of an entry: a window of 56 bits is enough for two of them and the next look-up
+LAST, FULL, EIGHTH, TOP16, WIDE, THREE = U(63), U(56), U(3), U(48), U(64), U(7)
+MOST = U(62)  # coefficients passed without the general step
+ENDS = U(ENDED) << PASSED
+LARGEST = U((1 << 63) - 1)
 
 # Places in `state`, which is kept from run to run.
 WINDOW, BITS, PLACE, EMPTY_BLOCKS, PREDICTED = 0, 1, 2, 3, 4
@@ -148,59 +152,69 @@ def build_dc(codes, table, lookup):
 
 @kernel(fastmath=False)
 def build_ac(codes, table, single, lookup):
-    """Makes the look-up of a code for AC coefficients; `single` is scratch memory for the entries with one coefficient."""
+    """Makes the look-up of a code for AC coefficients; `single` is scratch memory for the codes: their length, the bits of their
+    value, and the zeros before it.
+    """
     code_at, at = table * CODE, (table - 4) * AC_SIZE
     place, symbol = 0, code_at + 16
     for length in range(1, AC_BITS + 1):
         for _ in range(codes[code_at + length - 1]):
-            zeros, size = np.int64(codes[symbol] >> 4), np.int64(codes[symbol] & 15)
+            entry = np.uint16(length | np.int64(codes[symbol]) << 4)
             symbol += 1
-            room = AC_BITS - length
-            fixed = U(zeros) << PLACE1 | U(size) << SIZE | U(length) << LENGTH
-            if size == 0:
-                fixed |= U(length) | (U(16) << PASSED if zeros == 15 else ONE << END)
-                for _ in range(1 << room):
-                    single[place] = fixed
-                    place += 1
-            elif size > room:
-                fixed |= U(length + size) | U(size) << PENDING | U(zeros + 1) << PASSED
-                for _ in range(1 << room):
-                    single[place] = fixed
-                    place += 1
-            else:
-                fixed |= U(length + size) | U(zeros + 1) << PASSED
-                for bits in range(1 << size):
-                    value = bits if bits >> (size - 1) else bits - (1 << size) + 1
-                    entry = fixed | U(value & 0xFFF) << U(VALUE2 - U(VALUE1_BITS))
-                    for _ in range(1 << (room - size)):
-                        single[place] = entry
-                        place += 1
+            for _ in range(1 << (AC_BITS - length)):
+                single[place] = entry
+                place += 1
     while place < AC_SIZE:
-        single[place] = U(ALONE) << PASSED
+        single[place] = 0
         place += 1
     for i in range(AC_SIZE):
-        entry = single[i]
-        used, passed = np.int64(entry & SIX), np.int64(entry >> PASSED & SIX)
-        if entry >> PENDING & FOUR:
-            entry |= (entry >> PLACE1 & FOUR) << PLACE2
-        elif passed != ALONE and not entry >> END & ONE:
-            second = single[i << used & (AC_SIZE - 1)]
-            length = np.int64(second >> LENGTH & FOUR)
-            zeros, size = np.int64(second >> PLACE1 & FOUR), np.int64(second >> SIZE & FOUR)
-            if length == 0 or used + length > AC_BITS:
-                entry |= U(passed) << PLACE2
-            else:
-                entry &= ~(SIX | SIX << PASSED)
-                entry |= U(used + length + size) | U(passed + zeros) << PLACE2 | second & (ONE << END)
-                if not second >> END & ONE:
-                    passed += zeros + 1
-                entry |= U(passed) << PASSED
-                if used + length + size > AC_BITS:
-                    entry |= U(size) << PENDING
-                elif size:
-                    value = np.int64(second >> (VALUE2 - U(VALUE1_BITS)) & U(0xFFF))
-                    entry |= U((value - (value >> 11 << 12)) & 0xFFFF) << VALUE2
-        lookup[at + i] = entry
+        length, size, zeros = parts_of(single[i])
+        used, passed, place, value = length + size, zeros + 1, 0, 0
+        if length == 0 or used > MOST_USED:
+            passed = ALONE
+        elif size == 0 and zeros != 15:
+            passed = 1 + ENDED
+        elif used < AC_BITS:
+            length, after, more = parts_of(single[i << used & (AC_SIZE - 1)])
+            if length and used + length <= AC_BITS and used + length + after <= MOST_USED and size < VALUE1_BITS:
+                if size:
+                    value = i >> (AC_BITS - used) & ((1 << size) - 1)
+                    value -= 0 if value >> (size - 1) else (1 << size) - 1
+                    place = zeros
+                used, size = used + length + after, after
+                passed += 1 + ENDED if after == 0 and more != 15 else more + 1
+        lookup[at + i] = np.uint32(
+            used
+            | (63 - size) << TAIL
+            | passed << PASSED
+            | place << PLACE1
+            | (value & ((1 << VALUE1_BITS) - 1)) << VALUE1
+        )
+
+
+@kernel(fastmath=False, inline="always")
+def parts_of(entry):
+    """(length of a code, bits of its value, zeros before it)."""
+    return np.int64(entry & 15), np.int64(entry >> 4 & 15), np.int64(entry >> 8)
+
+
+@kernel(fastmath=False, inline="always")
+def filled(window, bits, place, stream):
+    """The window with the bits that follow, and their place."""
+    return (
+        window | load_big_endian(stream, place) >> (bits & SIX),
+        bits | FULL,
+        place + np.int64(~bits >> EIGHTH & THREE),
+    )
+
+
+@kernel(fastmath=False, inline="always")
+def keep(queue, block, k, after, entry, window):
+    """Stores the values that an entry describes."""
+    queue[block + ZIGZAG[k + (entry >> PLACE1 & FOUR)]] = np.int16(np.int32(np.uint32(entry)) >> 23)
+    tail = entry >> TAIL & SIX
+    top = window << (entry + tail + ONE & SIX)
+    queue[block + ZIGZAG[after - ONE]] = np.int16((top >> ONE >> tail) - (LARGEST >> tail & ~U(np.int64(top) >> LAST)))
 
 
 @kernel(fastmath=False)
@@ -214,9 +228,7 @@ def decode_run(
     """
     window, bits, place = state[WINDOW], state[BITS], np.int64(state[PLACE])
     limit = length + OVERSHOOT
-    window |= load_big_endian(stream, place) >> bits  # the stream may begin here
-    place += np.int64((LAST - bits) >> EIGHTH)
-    bits |= FULL
+    window, bits, place = filled(window, bits, place, stream)  # the stream may begin here
     waiting, block = 0, U(0)
     for unit in range(first, last):
         for b in range(count):
@@ -228,9 +240,7 @@ def decode_run(
             wanted = blocks[at + FIRST] <= column < blocks[at + LAST_COLUMN]
 
             entry = U(dc_lookup[U(dc * DC_SIZE) + (window >> DC_SHIFT)])
-            window |= load_big_endian(stream, place) >> bits
-            place += np.int64((LAST - bits) >> EIGHTH)
-            bits |= FULL
+            window, bits, place = filled(window, bits, place, stream)
             used, size = entry & SIX, entry >> SIX_BITS
             if used == U(0):
                 used, symbol = long_code(window, DC_BITS + 1, codes, longs, dc)
@@ -244,58 +254,69 @@ def decode_run(
             predicted = np.int64(state[PREDICTED + component]) + value
             state[PREDICTED + component] = U(predicted)
 
-            table = U((ac - 4) * AC_SIZE)
-            k = ONE
-            going = True
-            while going:
-                entry = ac_lookup[table + (window >> AC_SHIFT)]
-                window |= load_big_endian(stream, place) >> bits
-                place += np.int64((LAST - bits) >> EIGHTH)
-                bits |= FULL
-                passed = entry >> PASSED & SIX
-                if k + passed <= LAST:
-                    used, size = entry & SIX, entry >> PENDING & FOUR
+            # The window has at least 11 bits before each look-up, which uses at most MOST_USED.
+            table, k, found = U((ac - 4) * AC_SIZE), ONE, U(0)
+            while found == U(0):
+                if wanted:
+                    while True:
+                        entry = U(ac_lookup[table + (window >> AC_SHIFT)])
+                        window, bits, place = filled(window, bits, place, stream)
+                        after = k + (entry >> PASSED & SEVEN)
+                        if after > MOST:
+                            break
+                        keep(queue, block, k, after, entry, window)
+                        window, bits, k = window << (entry & SIX), bits - entry, after
+                        entry = U(ac_lookup[table + (window >> AC_SHIFT)])
+                        after = k + (entry >> PASSED & SEVEN)
+                        if after > MOST:
+                            break
+                        keep(queue, block, k, after, entry, window)
+                        window, bits, k = window << (entry & SIX), bits - entry, after
+                else:
+                    while True:
+                        entry = U(ac_lookup[table + (window >> AC_SHIFT)])
+                        window, bits, place = filled(window, bits, place, stream)
+                        after = k + (entry >> PASSED & SEVEN)
+                        if after > MOST:
+                            break
+                        window, bits, k = window << (entry & SIX), bits - entry, after
+                        entry = U(ac_lookup[table + (window >> AC_SHIFT)])
+                        after = k + (entry >> PASSED & SEVEN)
+                        if after > MOST:
+                            break
+                        window, bits, k = window << (entry & SIX), bits - entry, after
+                if entry & ENDS and after <= U(ENDED) + LAST:
                     if wanted:
-                        value = signed((window << (used - size) >> ONE) >> (LAST - size), size)
-                        queue[block + ZIGZAG[k + (entry >> PLACE1 & FOUR)]] = np.int16(entry >> VALUE1) >> 4
-                        queue[block + ZIGZAG[k + (entry >> PLACE2 & FIVE)]] = np.int16(
-                            np.int64(entry >> VALUE2) + value
-                        )
-                    k += passed
-                    window <<= used
-                    bits -= used
-                    going = not entry >> END & ONE
-                    continue
+                        queue[block + ZIGZAG[k + (entry >> PLACE1 & FOUR)]] = np.int16(np.int32(np.uint32(entry)) >> 23)
+                    window, bits, found = window << (entry & SIX), bits - entry, after - U(ENDED + 1)
+                    break
                 # The general step for one code: a long one, or one near the end of the block.
-                used, zeros, size = entry >> LENGTH & FOUR, entry >> PLACE1 & FOUR, entry >> SIZE & FOUR
+                window, bits, place = filled(window, bits, place, stream)
+                used, symbol = long_code(window, 1 if entry & SIX else AC_BITS + 1, codes, longs, ac)
                 if used == U(0):
-                    used, symbol = long_code(window, AC_BITS + 1, codes, longs, ac)
-                    if used == U(0):
-                        return DAMAGED
-                    zeros, size = symbol >> U(4), symbol & FOUR
-                window <<= used
-                bits -= used
+                    return DAMAGED
+                zeros, size = symbol >> U(4), symbol & FOUR
+                window, bits = window << used, bits - used
                 if size == U(0):
                     if zeros != FOUR:
+                        found = k
                         break
                     k += U(16)
                     if k > LAST:
                         return DAMAGED
-                    continue
-                value = signed(window >> (WIDE - size), size)
-                window <<= size
-                bits -= size
-                k += zeros
-                if k > LAST:
-                    return DAMAGED
-                if wanted:
-                    queue[block + ZIGZAG[k]] = np.int16(value)
-                k += ONE
-                going = k <= LAST
+                else:
+                    k += zeros
+                    if k > LAST:
+                        return DAMAGED
+                    if wanted:
+                        queue[block + ZIGZAG[k]] = np.int16(signed(window >> (WIDE - size), size))
+                    window, bits, k = window << size, bits - size, k + ONE
+                    if k > LAST:
+                        found = k
             if wanted:
                 stride, scale = blocks[at + STRIDE], blocks[at + FACTORS_AT]
                 target = blocks[at + TARGET] + 8 * (column - blocks[at + FIRST])
-                if k == ONE:
+                if found == ONE:
                     # 16 bits, as in libjpeg-turbo.
                     mean = np.int64(np.int16(np.int16(predicted * np.int64(factors[scale])) << 2))
                     fill_square(np.uint8(min(max((mean + 16 >> 5) + 128, 0), 255)), planes, target, stride)
@@ -304,7 +325,7 @@ def decode_run(
                     aims[3 * waiting], aims[3 * waiting + 1], aims[3 * waiting + 2] = target, stride, scale
                     waiting += 1
                     block += U(64)
-    state[WINDOW], state[BITS], state[PLACE] = window, bits, U(place)
+    state[WINDOW], state[BITS], state[PLACE] = window, bits & SIX, U(place)
     if waiting & 1:
         # The transform takes two blocks: the second one of the last pair may be empty, and goes to the spare block of the planes.
         aims[3 * waiting], aims[3 * waiting + 1], aims[3 * waiting + 2] = planes.size - 64, 8, 0
@@ -349,7 +370,7 @@ TABLES = {
     "codes": (CODES * CODE, np.uint8),
     "built": (CODES * CODE, np.uint8),
     "dc_lookup": (4 * DC_SIZE, np.uint16),
-    "ac_lookup": (4 * AC_SIZE, np.uint64),
-    "single": (AC_SIZE, np.uint64),
+    "ac_lookup": (4 * AC_SIZE, np.uint32),
+    "single": (AC_SIZE, np.uint16),
     "longs": (CODES * LONG, np.int64),
 }
