@@ -11,14 +11,103 @@ from pipeflow.kernels.cpu.casting import as_type
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.normalize import bits, tiled
 from pipeflow.kernels.cpu.resample import BAND, ROWS, Taps, extent, four_rows
+from pipeflow.kernels.cpu.simd.columns import FAR, NEAR, can_pick, picked_sums, plane_sums
 from pipeflow.kernels.cpu.simd.moves import expect_writes
 from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
+
+sum_near, sum_far = picked_sums(NEAR), picked_sums(FAR)
+
+
+@kernel(fastmath=False)
+def in_groups(x, low):
+    """The taps of a row in groups of `BAND` outputs; the last group ends with the row.
+
+    Returns the first pixel of each group, counted from `low`, the place of each output from there, the weights by taps, and the
+    most pixels that a group reads.
+    """
+    starts, weights = x
+    width, count = weights.shape
+    groups = (width + BAND - 1) // BAND
+    begins = np.empty(groups, np.int64)
+    places = np.empty(groups * BAND, np.int32)
+    turned = np.empty(groups * count * BAND, np.float32)
+    reach = 0
+    for g in range(groups):
+        first = min(g * BAND, width - BAND)
+        begin = min(starts[first], starts[first + BAND - 1])  # the starts of neighbours rise or fall
+        reach = max(reach, max(starts[first], starts[first + BAND - 1]) - begin + count)
+        begins[g] = begin - low
+        for i in range(BAND):
+            places[g * BAND + i] = starts[first + i] - begin
+        for k in range(count):
+            for i in range(BAND):
+                turned[(g * count + k) * BAND + i] = weights[first + i, k]
+    return begins, places, turned, reach
+
+
+@kernel(fastmath=False)
+def pick_to_planes(source, y, x, low, high, groups, mean, scale, shift, rounding, out, height, width):
+    """`resample_to_planes` for processors that pick numbers from registers."""
+    begins, places, turned, reach = groups
+    count, taps, pitch = x[1].shape[1], y[1].shape[1], high - low + FAR
+    flat, heights = source.reshape(source.size), y[1].reshape(y[1].size)
+    tall = np.empty(3 * ROWS * pitch, np.float32)
+    plane = height * width
+    for first in range(0, height, ROWS):
+        last = min(first + ROWS, height)
+        for o in range(first, last):
+            offset, target = y[0][o] * source.shape[1] + 3 * low, 3 * (o - first) * pitch
+            plane_sums(flat, offset, source.shape[1], heights, o * taps, taps, tall, target, pitch, high - low)
+        for o in range(last, min(last + ROWS, height)):
+            for c in range(3):
+                expect_writes(out, c * plane + o * width, width)
+        if reach <= NEAR:
+            sum_near(
+                tall,
+                pitch,
+                begins,
+                places,
+                turned,
+                count,
+                last - first,
+                mean,
+                scale,
+                np.float32(shift),
+                rounding,
+                out,
+                first * width,
+                width,
+                plane,
+            )
+        else:
+            sum_far(
+                tall,
+                pitch,
+                begins,
+                places,
+                turned,
+                count,
+                last - first,
+                mean,
+                scale,
+                np.float32(shift),
+                rounding,
+                out,
+                first * width,
+                width,
+                plane,
+            )
 
 
 @kernel(fastmath=False)
 def resample_to_planes(source, y, x, mean, scale, shift, rounding, out, height, width):
     """Resamples interleaved three-channel rows (H, W * 3) to three normalised planes."""
     low, high = extent(x[0], x[1])
+    if can_pick() and width >= BAND:
+        groups = in_groups(x, low)
+        if groups[3] <= FAR:
+            pick_to_planes(source, y, x, low, high, groups, mean, scale, shift, rounding, out, height, width)
+            return
     tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
     wide = np.empty((ROWS, width * 3 + BAND), np.float32)
     flat = wide.reshape(wide.size)

@@ -75,13 +75,21 @@ def taps(size, low, high, full, first, count, kind, antialias):
         centre = low + (first + i + 0.5) * scale - 0.5
         begin, end = math.floor(centre - radius - edge) + 1, math.ceil(centre + radius + edge)
         start = min(max(begin, 0), size - width)
+        starts[i] = start
         total = 0.0
+        if begin >= 0 and end <= size:
+            for p in range(begin, end):
+                weight = filter_weight(kind, (p - centre) / widen)
+                exact[p - start] = 0.0 + weight
+                total += weight
+            for k in range(begin - start, end - start):
+                weights[i, k] = exact[k] / total
+            continue
         exact[:] = 0
         for p in range(begin, end):
             weight = filter_weight(kind, (p - centre) / widen)
             exact[min(max(p, 0), size - 1) - start] += weight
             total += weight
-        starts[i] = start
         for k in range(width):
             weights[i, k] = exact[k] / total
     return starts, weights

@@ -132,7 +132,7 @@ def extensions() -> frozenset[str]:
     if not binding.get_process_triple().startswith("x86_64"):
         return frozenset()
     named = cpu_target.target_context.codegen()._tm_features.split(",")
-    return frozenset({"sse2"} | {name for name in ("ssse3", "avx2", "avx512vbmi") if f"+{name}" in named})
+    return frozenset({"sse2"} | {name for name in ("ssse3", "avx2", "avx512f", "avx512vbmi") if f"+{name}" in named})
 
 
 def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int = 1, width: int = LANES) -> None:
