@@ -124,7 +124,7 @@ def _only_scalars(values: Sequence[Any]) -> bool:
 
 SCALARS = {bool, int, float, str, type(None)}
 SMALL = 64  # the most elements of an array among the arguments, such as a matrix
-MISSING, SEEN = object(), object()
+MISSING, SEEN, NAMES = object(), object(), object()
 
 
 def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
@@ -143,9 +143,11 @@ def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
     form: bytes | None = b""
     if keywords:
         try:
-            form = marshal.dumps(keywords, 2)
+            form = _written(keywords) if NAMES in op.known_calls else marshal.dumps(keywords, 2)
         except ValueError:
             form = _written(keywords)
+            if form is not None:
+                op.known_calls[NAMES] = None  # an operator that gets names once gets them again
     signature = _signature(inputs, form)
     run = None if signature is None else op.known_calls.get(signature)
     if run is None:

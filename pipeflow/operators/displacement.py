@@ -55,10 +55,23 @@ def perspective_matrix(values: Any, inverse_map: bool) -> np.ndarray:
         raise ValueError(f"the matrix must have 3 x 3 values, got {matrix.size}")
     if inverse_map:
         return matrix
-    try:
-        return np.linalg.inv(matrix.reshape(3, 3)).ravel()
-    except np.linalg.LinAlgError:
-        raise ValueError(f"the matrix cannot be inverted: {matrix.reshape(3, 3).tolist()}") from None
+    a, b, c, d, e, f, g, h, i = matrix.tolist()  # a tenth of the time of numpy.linalg.inv
+    first, second, third = e * i - f * h, f * g - d * i, d * h - e * g
+    size = a * first + b * second + c * third
+    if not size:
+        raise ValueError(f"the matrix cannot be inverted: {matrix.reshape(3, 3).tolist()}")
+    rows = (
+        first,
+        c * h - b * i,
+        b * f - c * e,
+        second,
+        a * i - c * g,
+        c * d - a * f,
+        third,
+        b * g - a * h,
+        a * e - b * d,
+    )
+    return np.array(rows) / size
 
 
 @operator(
@@ -105,6 +118,22 @@ def warp_perspective(
     for source, target, values in planes:
         kernels.displacement.perspective(source, numbers, *options, values, INTERPOLATIONS[interp_type], target)
     return out
+
+
+@warp_perspective.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if specs[0].layout != "HWC" or 0 in shape:
+        return None
+    fill = fill_of(args.fill_value, shape[2])
+    options = ORIGINS[args.pixel_origin], BORDERS[args.border_mode], fill, INTERPOLATIONS[args.interp_type]
+    warp = kernels.displacement.perspective_again(dtype, *options)
+    if warp is None:
+        return None
+    if len(specs) > 1:
+        return lambda image, matrix, out: warp(image, perspective_matrix(matrix, args.inverse_map), out)
+    numbers = perspective_matrix(args.matrix, args.inverse_map)
+    return lambda image, out: warp(image, numbers, out)
 
 
 @warp_perspective.check

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Args, Floats, Ints, Layout, Out, Sample, operator, parameters
+from pipeflow.declare import Arg, Args, Floats, Ints, Layout, Out, Sample, Spec, operator, parameters
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
@@ -59,6 +59,24 @@ def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
         own = [place[axis] if axis == channel else np.s_[:] for axis in range(data.ndim)]
         out[place] = values[tuple(own)]
     return out
+
+
+@erase.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    spec = specs[0]
+    values, boxes = erased(spec.shape, spec.dtype, spec.layout, args)
+    if values.size > 1:
+        return None
+    places = [tuple(map(slice, low, high)) for low, high in boxes]
+    value = values[0]
+
+    def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        np.copyto(out, data)
+        for place in places:
+            out[place] = value
+        return out
+
+    return run
 
 
 def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:

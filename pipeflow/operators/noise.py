@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Out, Sample, default, operator
+from pipeflow.declare import UNKNOWN, Arg, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 
 PAGE = """The noise of an element depends on the sample's key and on the element's place only, not on threads or on the
@@ -93,6 +93,15 @@ def salt_and_pepper(
     values = salt_and_pepper_values(data.dtype, salt_val, pepper_val)
     extents = extents_of(data.shape, layouts[0], per_channel)
     return kernels.noise.salt_and_pepper(data, key.value, prob, salt_vs_pepper, values, extents, out)
+
+
+@salt_and_pepper.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_shares(args.prob, args.salt_vs_pepper)
+    spec = specs[0]
+    values = salt_and_pepper_values(spec.dtype, args.salt_val, args.pepper_val)
+    extents = extents_of(spec.shape, spec.layout, args.per_channel)
+    return kernels.noise.salting(args.prob, args.salt_vs_pepper, values, extents)
 
 
 def check_factor(factor: float) -> None:

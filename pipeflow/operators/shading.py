@@ -220,8 +220,32 @@ def plasma_shadow(
     out: Out,
 ) -> Sample:
     """Darkens the image by the shadow of a cloud."""
+    del intensity
+    return kernels.shading.shade(image, plasma(image, args.roughness, key), *shadow_line(args, image.dtype), out)
+
+
+def _ready_cloud(op: OpDef, line_of: Callable[[Any, np.dtype], tuple[float, float]], less: float) -> None:
+    """The short form of a call that shades images by a cloud, whose middle is at `less`."""
+
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        shape, dtype = specs[0].shape, specs[0].dtype
+        if 0 in shape:
+            return None
+        check_roughness(args.roughness)
+        slope, offset = line_of(args, dtype)
+        return kernels.shading.shading_by_cloud(shape, dtype, args.roughness, less, slope, offset)
+
+
+def shadow_line(args: Any, _dtype: np.dtype) -> tuple[float, float]:
+    """Slope and offset of ``plasma.shadow``."""
     check_intensity(args)
-    return kernels.shading.shade(image, plasma(image, args.roughness, key), -intensity, 0.0, out)
+    return -args.intensity, 0.0
+
+
+_ready_cloud(plasma_brightness, brightness_line, 0.5)
+_ready_cloud(plasma_contrast, contrast_line, 0.5)
+_ready_cloud(plasma_shadow, shadow_line, 0.0)
 
 
 def check_intensity(args: Any) -> None:

@@ -47,6 +47,15 @@ def rain(
     return kernels.weather.rain(image, key.value, strokes[:4], strokes.color, opacity, out)
 
 
+@rain.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if 0 in shape:
+        return None
+    strokes = strokes_of(shape, dtype, args)
+    return kernels.weather.raining(dtype, strokes[:4], strokes.color, args.opacity)
+
+
 class Strokes(NamedTuple):
     """The drops of an image."""
 

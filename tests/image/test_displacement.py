@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, types
+from pipeflow.operators.displacement import perspective_matrix
 from pipeflow.tensors import TensorListCPU
 
 F = np.float32
@@ -180,3 +181,14 @@ def test_jitter_takes_pixels_from_near_by():
     assert (fn.jitter(image, nDegree=7, key=4) != fn.jitter(image, nDegree=7, key=3)).any()
     assert (fn.jitter(image, nDegree=0, key=4) == image).all()
     refused("INTERP_NN or INTERP_LINEAR, got", ValueError, lambda: fn.jitter(image, interp_type=types.INTERP_CUBIC))
+
+
+def test_inverse_matrices():
+    """The inverse of a matrix, of any size of its numbers, is that of NumPy; a singular one is refused."""
+    rng = np.random.default_rng(2)
+    for scale in (1e-3, 1.0, 1e5):
+        matrix = rng.normal(size=(3, 3)) * scale
+        expected = np.linalg.inv(matrix).ravel()
+        assert np.allclose(perspective_matrix(matrix, False), expected, rtol=1e-9, atol=0)
+        assert (perspective_matrix(matrix, True) == matrix.ravel()).all()
+    refused("cannot be inverted", ValueError, lambda: perspective_matrix([1, 2, 3, 2, 4, 6, 0, 0, 1], False))

@@ -4,6 +4,8 @@ Every operation computes, for one row at a time, the source position of each pix
 Positions are in pixels, and the centre of the first pixel is at 0. Results are rounded half to even, as OpenCV does.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pipeflow.kernels.cpu.simd.places import GROUP, OUTSIDE, all_inside, four_places
@@ -11,7 +13,7 @@ from pipeflow.kernels.cpu.simd.sums import round_row
 
 from .blending import blend_pixels
 from .casting import as_type, cast
-from .jit import kernel, plain
+from .jit import kernel, machine_code, plain
 from .moving import row_of_places, take_pixels
 from .noise import GOLDEN, mixed
 
@@ -385,6 +387,31 @@ def perspective(
         return copied(through_matrix_nearest, source, fill, out, numbers, origin, border)
     through = through_matrix_linear if interpolation == LINEAR else through_matrix_cubic
     return blended(through, source, fill, out, numbers, origin, border)
+
+
+def perspective_again(
+    dtype: np.dtype, origin: float, border: int, fill: np.ndarray, interpolation: int
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
+    """`perspective` for many calls; None for types that are converted and for the nearest pixel."""
+    if dtype not in FAST or interpolation == NEAREST:
+        return None
+    through = through_matrix_linear if interpolation == LINEAR else through_matrix_cubic
+    values, few = np.ascontiguousarray(fill, np.float32), np.empty(0, np.float32)
+    like, nine = np.empty((1, 1, 1), dtype), np.empty(9)
+    compute = machine_code(through, like, (row_of_places(like, 0), few, few), nine, origin, border, values, few, like)
+
+    def run(source: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> np.ndarray:
+        if (
+            source.size >= 2**31 or not source.flags.c_contiguous
+        ):  # the places have another type, or the image is copied
+            return perspective(source, matrix, origin, border, fill, interpolation, out)
+        columns = out.shape[1]
+        line = np.empty(columns * out.shape[2] + 16, np.float32)
+        room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
+        compute(source, room, matrix, origin, border, values, line, out)
+        return out
+
+    return run
 
 
 def remap(

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, machine_code, plain
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -160,11 +161,32 @@ def salt_and_pepper(
     out: np.ndarray,
 ) -> np.ndarray:
     """The data with salt (the first of the values) and pepper (the second) in some places."""
-    raw = np.dtype(np.uint16) if data.dtype == np.float16 else data.dtype
-    salt, pepper = values[:1].copy().view(raw), values[1:].copy().view(raw)
+    raw, salt, pepper = raw_values(values)
     source, target = plain(data.view(raw)).reshape(-1), out.view(raw).reshape(-1)
     salt_and_pepper_flat(source, np.uint64(key), prob, share, salt, pepper, *extents, target)
     return out
+
+
+def raw_values(values: np.ndarray) -> tuple[np.dtype, np.ndarray, np.ndarray]:
+    """The type in which the kernel moves the values, and both values."""
+    raw = np.dtype(np.uint16) if values.dtype == np.float16 else values.dtype
+    return raw, values[:1].copy().view(raw), values[1:].copy().view(raw)
+
+
+def salting(
+    prob: float, share: float, values: np.ndarray, extents: tuple[int, int, int]
+) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
+    """`salt_and_pepper` for many calls, which get the object with the key."""
+    raw, salt, pepper = raw_values(values)
+    like = np.empty(0, raw)
+    compute = machine_code(salt_and_pepper_flat, like, np.uint64(0), prob, share, salt, pepper, *extents, like)
+
+    def run(data: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+        source, target = data.view(raw).ravel(), out.view(raw).ravel()
+        compute(source, np.uint64(key.value), prob, share, salt, pepper, *extents, target)
+        return out
+
+    return run
 
 
 @kernel

@@ -1,6 +1,7 @@
 """Makes images lighter, darker or flatter by a pattern, a number for each pixel; and draws random patterns."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -164,3 +165,30 @@ def plasma(key: int, roughness: float, height: int, width: int) -> np.ndarray:
     out = np.empty((height, width), np.float32)
     spread_rows(plasma_lattices(np.uint64(key), levels, roughness, height, width), out)
     return out
+
+
+@kernel
+def shade_by_plasma(source, key, levels, roughness, less, slope, offset, out):
+    """Shades an image by a cloud minus a number."""
+    height, channels = len(source), out.shape[2]
+    pattern = np.empty((height, source.shape[1] // channels), np.float32)
+    spread_rows(plasma_lattices(key, levels, roughness, height, pattern.shape[1]), pattern)
+    for y in range(height):
+        for x in range(pattern.shape[1]):
+            pattern[y, x] -= less
+    shade_rows(source, pattern, slope, offset, out.reshape(source.shape))
+
+
+def shading_by_cloud(
+    shape: tuple[int, ...], dtype: np.dtype, roughness: float, less: float, slope: float, offset: float
+) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
+    """Shades images of a shape by a cloud minus a number, for many calls, which get the object with the key."""
+    rows, levels = (shape[0], shape[1] * shape[2]), (max(shape[:2]) - 1).bit_length()
+    numbers = levels, roughness, np.float32(less), np.float32(slope), np.float32(offset)
+    compute = machine_code(shade_by_plasma, np.empty((1, 1), dtype), np.uint64(0), *numbers, np.empty((1, 1, 1), dtype))
+
+    def run(source: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+        compute(source.reshape(rows), np.uint64(key.value), *numbers, out)
+        return out
+
+    return run

@@ -1,5 +1,8 @@
 """Weather: strokes of rain, and snow on dark pixels."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from pipeflow.kernels.cpu.byte_tables import Filling
@@ -39,6 +42,22 @@ def rain(
     count, length, width, lean = strokes
     rain_drops(np.uint64(key), count, length, width, float(lean), color.astype(np.float32), np.float32(opacity), out)
     return out
+
+
+def raining(
+    dtype: np.dtype, strokes: tuple[int, int, int, float], color: np.ndarray, opacity: float
+) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
+    """`rain` for many calls, which get the object with the key."""
+    count, length, width, lean = strokes
+    numbers = count, length, width, float(lean), color.astype(np.float32), np.float32(opacity)
+    compute = machine_code(rain_drops, np.uint64(0), *numbers, np.empty((1, 1, 1), dtype))
+
+    def run(source: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+        np.copyto(out, source)
+        compute(np.uint64(key.value), *numbers, out)
+        return out
+
+    return run
 
 
 @kernel
