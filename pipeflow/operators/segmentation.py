@@ -19,7 +19,9 @@ INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 # segmentation.random_mask_pixel
 
 
-@operator("segmentation.random_mask_pixel", examples=["fn.segmentation.random_mask_pixel(mask, foreground=1)"])
+@operator(
+    "segmentation.random_mask_pixel", compiled=True, examples=["fn.segmentation.random_mask_pixel(mask, foreground=1)"]
+)
 def random_mask_pixel(
     mask: Sample,
     /,
@@ -35,13 +37,10 @@ def random_mask_pixel(
     """
     if not mask.size:
         raise ValueError(f"the mask has no elements: shape {mask.shape}")
-    count, places = mask.size, None
-    if foreground:
-        wanted = mask > threshold if value is None else mask == value
-        places = np.flatnonzero(wanted)
-        count, places = (len(places), places) if len(places) else (mask.size, None)
-    number = key.integer(0, 0, count)
-    flat = number if places is None else places[number]
+    counts = kernels.segmentation.foreground(mask, value, threshold) if foreground else None
+    count = 0 if counts is None else int(counts.sum())
+    number = key.integer(0, 0, count or mask.size)
+    flat = kernels.segmentation.foreground_place(mask, value, threshold, counts, number) if count else number
     return np.array(np.unravel_index(flat, mask.shape), np.int64)
 
 

@@ -1,9 +1,12 @@
 """Random pixels and objects of masks, chosen polygons, and windows around regions."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
+from pipeflow.kernels.cpu import segmentation
 from pipeflow.tensors import TensorListCPU
 
 F = np.float32
@@ -215,3 +218,29 @@ def test_a_random_object_is_cut_out_with_its_mask():
         assert all((edge == int(label)).any() for edge in (part[0], part[-1], part[:, 0], part[:, -1]))
         assert np.shape(window) == (12, 12)
     assert isinstance(parts, TensorListCPU)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.uint64, np.float32, np.float16, np.bool_])
+def test_the_foreground_is_counted_as_numpy_counts_it(dtype):
+    """By a value or a threshold, also one that the type of the mask does not have, in masks of some blocks and parts of them."""
+    rng = np.random.default_rng(0)
+    options = [
+        (None, 0.0),
+        (None, 0.1),
+        (None, -5.5),
+        (None, 300.0),
+        (None, 1e4),
+        (1, 0.0),
+        (0, 0.0),
+        (-1, 0.0),
+        (500, 0.0),
+    ]
+    for size, (value, threshold) in itertools.product((1, 7, 4096, 4097, 9000), options):
+        mask = rng.integers(0, 3, size).astype(dtype)
+        if np.dtype(dtype).kind == "f":
+            mask *= dtype(0.1)
+        expected = np.flatnonzero(mask > threshold if value is None else mask == value)
+        counts = segmentation.foreground(mask, value, threshold)
+        assert counts.sum() == len(expected)
+        for number in range(0, len(expected), 97):
+            assert segmentation.foreground_place(mask, value, threshold, counts, number) == expected[number]

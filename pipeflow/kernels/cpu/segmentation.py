@@ -1,5 +1,7 @@
 """Masks: the boxes around connected elements."""
 
+import math
+
 import numpy as np
 
 from .jit import kernel, plain
@@ -115,3 +117,58 @@ def components(mask: np.ndarray, background: int, any_class: bool) -> tuple[np.n
     high = np.zeros((len(roots), mask.ndim), np.int64)
     boxes_of(first, begins, ends, parents, numbers, steps, extents, low, high)
     return classes[roots], low, high
+
+
+BLOCK = 4096  # elements that are counted together; then only one block is searched
+
+
+@kernel
+def count_blocks(values, number, equal, counts):
+    """For each block, the number of elements that are equal to a number, or larger."""
+    for block in range(counts.size):
+        part, count = values[block * BLOCK : (block + 1) * BLOCK], np.uint32(0)
+        if equal:
+            for i in range(part.size):
+                count += np.uint32(part[i] == number)
+        else:
+            for i in range(part.size):
+                count += np.uint32(part[i] > number)
+        counts[block] = count
+
+
+def limit_of(dtype: np.dtype, value: int | None, threshold: float) -> tuple[np.generic | None, bool]:
+    """The number with which elements are compared, in their type, and True if they must be equal; None if no number of the type
+    divides them in this way.
+    """
+    if dtype.kind == "f":
+        if dtype.itemsize == 2:  # Numba has no such numbers
+            return None, False
+        return dtype.type(threshold if value is None else value), value is not None
+    if dtype.kind not in "iu":
+        return None, False
+    whole, ends = math.floor(threshold) if value is None else value, np.iinfo(dtype)
+    return (dtype.type(whole) if ends.min <= whole <= ends.max else None), value is not None
+
+
+def _wanted(mask: np.ndarray, value: int | None, threshold: float) -> np.ndarray:
+    return (mask > threshold if value is None else mask == value).reshape(-1)
+
+
+def foreground(mask: np.ndarray, value: int | None, threshold: float) -> np.ndarray:
+    """The number of elements in each block of the mask that are the foreground."""
+    number, equal = limit_of(mask.dtype, value, threshold)
+    if number is None:
+        wanted = _wanted(mask, value, threshold)
+        return np.add.reduceat(wanted, np.arange(0, mask.size, BLOCK), dtype=np.int64)
+    counts = np.empty(-(-mask.size // BLOCK), np.uint32)
+    count_blocks(plain(mask).reshape(-1), number, equal, counts)
+    return counts
+
+
+def foreground_place(mask: np.ndarray, value: int | None, threshold: float, counts: np.ndarray, number: int) -> int:
+    """The place of an element of the foreground, by its number."""
+    sums = np.cumsum(counts)
+    block = int(np.searchsorted(sums, number, side="right"))
+    part = mask.reshape(-1)[block * BLOCK : (block + 1) * BLOCK]
+    before = int(sums[block]) - int(counts[block])
+    return block * BLOCK + int(np.flatnonzero(_wanted(part, value, threshold))[number - before])
