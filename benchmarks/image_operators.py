@@ -86,7 +86,7 @@ def main() -> int:
     asked = [name for name in CASES if not sys.argv[1:] or name.startswith(tuple(sys.argv[1:]))]
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder))
-        measured = measure(__file__, SIDES, asked, {"folder": folder})
+        measured = measure(__file__, SIDES, asked, {"folder": folder}, repetitions=5)
     results = with_earlier("image_operators", reading, measured)
     rows, targets = [], []
     for case, by_side in results.items():
