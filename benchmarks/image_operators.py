@@ -21,6 +21,7 @@ from _harness import Measures, Side, Target, header, measure, save, start, table
 from _operator_cases import BATCH, CASES, SETTINGS, write_files
 
 LEAST = 0.01  # seconds of processor time that a figure takes
+WARM = 30  # batches before the first figure
 
 
 def prepare_with(library: str):
@@ -64,6 +65,10 @@ def prepare_with(library: str):
                 batches += 1
             return (process_time() - begin) / (batches * BATCH) * 1e6
 
+        begun, batches = process_time(), 0
+        while batches < WARM and process_time() - begun < 0.5:  # memory that is touched for the first time is slow
+            own.run()
+            batches += 1
         return lambda: {"operator": cost(own), "source": cost(without) if without else 0.0}
 
     return prepare

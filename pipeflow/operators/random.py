@@ -202,7 +202,7 @@ def coin_flip(
 coin_flip.infer(_infer_as(INT32))
 
 
-@operator("random.choice", takes=SHAPE, gpu=True, examples=["fn.random.choice(vector, shape=(4,))"])
+@operator("random.choice", takes=SHAPE, elementwise=True, gpu=True, examples=["fn.random.choice(vector, shape=(4,))"])
 def choice(
     a: Sample,
     shape_like: Sample | None = None,
@@ -213,10 +213,31 @@ def choice(
     key: Any,
 ) -> Sample:
     """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
+    if isinstance(key.value, np.ndarray):
+        extents = shape_of(args.shape, None if shape_like is None else shape_like[0])
+        return _choices(a, extents, p, key.value)
     extents = shape_of(args.shape, shape_like)
     if a.ndim == 0:
         return chosen(most(a), extents, p, key).astype(a.dtype)
     return a[chosen(len(a), extents, p, key)]
+
+
+def _choices(a: np.ndarray, extents: tuple[int, ...], p: Any, keys: np.ndarray) -> np.ndarray:
+    """The elements for a column of keys; equal numbers of elements without probabilities are chosen at once."""
+    if a.ndim == 1 and p is None and (a == a[0]).all():
+        unit = seeds.unit(keys, _size(extents)).reshape(len(keys), *extents)
+        return _even(unit, most(a[0])).astype(a.dtype)
+    each = p if isinstance(p, np.ndarray) else [p] * len(keys)
+    rows = [
+        chosen(most(one) if a.ndim == 1 else len(one), extents, own, seeds.Key(key))
+        for one, own, key in zip(a, each, keys.tolist(), strict=True)
+    ]
+    return np.array(rows).astype(a.dtype) if a.ndim == 1 else np.array([one[row] for one, row in zip(a, rows)])
+
+
+def _even(unit: np.ndarray, size: int) -> np.ndarray:
+    """Indices that all have the same chance."""
+    return np.minimum((unit * size).astype(np.int64), size - 1)
 
 
 def most(number: np.ndarray) -> int:
@@ -232,7 +253,7 @@ def chosen(size: int, extents: tuple[int, ...], p: Any, key: seeds.Key) -> np.nd
         raise RuntimeError("there is nothing to choose from: the input is empty")
     unit = key.units(_size(extents)).reshape(extents)
     if p is None:
-        return np.minimum((unit * size).astype(np.int64), size - 1)
+        return _even(unit, size)
     return _weighted(np.asarray(p, np.float64), size, unit)
 
 
@@ -261,7 +282,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((*extents, *picked.shape[1:]), picked.dtype, layout)
 
 
-@operator("random.beta", takes=_type("FLOAT") | SHAPE, gpu=True)
+@operator("random.beta", takes=_type("FLOAT") | SHAPE, elementwise=True, gpu=True)
 def beta(
     shape_like: Sample | None = None,
     /,
@@ -272,8 +293,18 @@ def beta(
     key: Any,
 ) -> Sample:
     """Numbers in [0, 1] of the beta distribution."""
-    check_parameters(alpha, beta)
-    return beta_numbers(alpha, beta, shape_of(args.shape, shape_like), args.dtype or FLOAT, key)
+    dtype = args.dtype or FLOAT
+    if not isinstance(key.value, np.ndarray):
+        check_parameters(alpha, beta)
+        return beta_numbers(alpha, beta, shape_of(args.shape, shape_like), dtype, key)
+    extents = shape_of(args.shape, None if shape_like is None else shape_like[0])
+    generator, size = seeds.KeyedGenerator(), len(key.value)
+    both = [x.tolist() if isinstance(x, np.ndarray) else [x] * size for x in (alpha, beta)]
+    rows = []
+    for one, two, state in zip(*both, seeds.generator_states(key.value), strict=True):
+        check_parameters(one, two)
+        rows.append(generator.rekey(state).beta(one, two, extents))
+    return np.array(rows).astype(dtype)
 
 
 def check_parameters(alpha: float, beta: float) -> None:
@@ -322,7 +353,7 @@ def batch_permutation(
         while no_fixed_points and size > 1 and np.any(order == own):
             start += size  # a draw without fixed points has a chance of 1/e
             order = np.argsort(first.units(size, start))
-    return [np.array(number, np.int32) for number in order]
+    return order.astype(np.int32)
 
 
 @batch_permutation.infer

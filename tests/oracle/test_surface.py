@@ -6,8 +6,10 @@ What differs is stated in the tables of this file; docs/differences-from-dali.md
 import ast
 import json
 import os
+import re
 import subprocess
 from operator import attrgetter
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,10 @@ from pipeflow.declare import find
 from pipeflow.declare.opdef import MOST_INPUTS
 from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Role
 from pipeflow.errors import UnknownArgument
+from pipeflow.operators.former_names import FORMER_NAMES
 
 pytestmark = pytest.mark.oracle
+ROOT = Path(__file__).parents[2]
 
 SCRIPT = r"""
 import json, warnings
@@ -192,3 +196,25 @@ def test_inputs_and_their_layouts(theirs):
         if missing:
             found.append(f"{name}: the layouts {sorted(missing)}")
     assert not found, "\n".join(found)
+
+
+ON_GPUS = {
+    "decoders.inflate", "dilate", "erode", "jitter", "median_blur", "optical_flow", "remap",
+}  # fmt: skip
+
+
+def test_the_benchmark_calls_every_operator(theirs):
+    """benchmarks/image_operators.py compares all operators that DALI has on the CPU, readers and those for video aside."""
+    text = (ROOT / "benchmarks" / "_operator_cases.py").read_text(encoding="utf-8")
+    called = set(re.findall(r"fn\.([a-z_0-9.]+)\(", text))
+    called |= set(re.findall(r"[\w.]+", text[text.index("ELSEWHERE = {") :]))
+    missing = set()
+    for name in theirs:
+        plain = name.replace("hidden.", "")
+        plain = FORMER_NAMES.get(plain, plain)
+        op = declared(plain)
+        plain = op.name if op is not None else plain
+        others = "video" in plain or "reader" in plain or plain.removeprefix("experimental.") in ON_GPUS
+        if not others and not {name, plain, plain.removeprefix("experimental.")} & called:
+            missing.add(name)
+    assert not missing

@@ -1,0 +1,61 @@
+"""Random numbers for a whole batch at once are those that are drawn for each sample by itself."""
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, types
+from pipeflow.compile import stages
+
+BATCH = 9
+CALLS = {
+    "choice": lambda: fn.random.choice(10),
+    "choices": lambda: fn.random.choice(10, shape=(2, 3)),
+    "choice with probabilities": lambda: fn.random.choice(3, p=[0.2, 0.0, 0.8], shape=4),
+    "one of some values": lambda: fn.random.choice([4.0, 5.0, 9.0]),
+    "values with probabilities": lambda: fn.random.choice([4.0, 5.0, 9.0], p=[0.2, 0.3, 0.5], shape=2),
+    "choice below a number of the sample": lambda: fn.random.choice(
+        fn.random.uniform(range=(1, 9), dtype=types.INT32), shape=5
+    ),
+    "beta": lambda: fn.random.beta(alpha=0.4, beta=2.0),
+    "beta of the sample": lambda: fn.random.beta(alpha=fn.random.uniform(range=(0.1, 2.0)), beta=2.0, shape=(3,)),
+    "beta in float64": lambda: fn.random.beta(dtype=types.FLOAT64),
+    "uniform": lambda: fn.random.uniform(range=(2.0, 3.0)),
+}
+
+
+def drawn(call):
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None, seed=11)
+    def pipeline():
+        return call()
+
+    pipe = pipeline()
+    pipe.build()
+    return [np.array(batch.at(index)) for batch in [*pipe.run(), *pipe.run()] for index in range(BATCH)]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_column_has_the_numbers_of_its_samples(name, monkeypatch):
+    """Two batches of a call as a column, and sample by sample."""
+    together = drawn(CALLS[name])
+    monkeypatch.setattr(stages, "COLUMN_ELEMENTS", -1)
+    alone = drawn(CALLS[name])
+    assert len({array.tobytes() for array in together}) > 1
+    for one, two in zip(together, alone, strict=True):
+        assert one.dtype == two.dtype
+        assert one.shape == two.shape
+        assert (one == two).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fn.random.beta(alpha=fn.random.uniform(range=(-2.0, -1.0))), "alpha must be positive"),
+        (lambda: fn.random.choice(fn.random.uniform(range=(-3, 0), dtype=types.INT32)), "must be a positive integer"),
+        (lambda: fn.random.choice(3, p=[0.5, 0.6, 0.1]), "Sum of probabilities must be 1.0"),
+        (lambda: fn.random.choice(3, p=[0.5, 0.5]), "2 probabilities for 3 elements"),
+    ],
+)
+def test_wrong_parameters_of_columns(call, message):
+    """The error of a sample is raised for the batch."""
+    with pytest.raises(RuntimeError, match=message):
+        drawn(call)
