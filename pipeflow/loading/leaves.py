@@ -106,6 +106,6 @@ def values_like(value: Any, model: Any) -> list[Any]:
 
 
 def filled(model: Any, values: Sequence[Any]) -> Any:
-    """A structure like `model` whose leaves are the given values."""
+    """A structure like `model` whose leaves, except those that are None, are the given values."""
     rest = iter(values)
-    return mapped(lambda _path, _leaf: next(rest), model)
+    return mapped(lambda _path, leaf: None if leaf is None else next(rest), model)

@@ -469,7 +469,8 @@ class LoaderEpoch:
                 self._carrier.close(wait=False)
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not sys.is_finalizing():
+        # at the end of the interpreter modules may be None already
+        if not getattr(self, "_closed", True) and sys is not None and not sys.is_finalizing():
             self.close()
 
 

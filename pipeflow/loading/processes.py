@@ -61,10 +61,24 @@ class InWorker(FillsRoom):
         frame = frame_of(self.reader.frame) if asked else self._frame()
         if hasattr(frame, "enter_worker"):
             frame.enter_worker(number, self.workers, self.seed + number, self.reader.dataset)
+        elif self.reader.stream:
+            self.reader.dataset = part_of_stream(self.reader.dataset, number, self.workers)
         if self.worker_init_fn is not None:
             seed_everything(self.seed + number, frame)
             self.worker_init_fn(number)
         self._entered = True
+
+
+def part_of_stream(dataset: Any, number: int, workers: int) -> Any:
+    """The part of a worker, for a stream that has `shard()` as those of Hugging Face have; any other stream is read whole.
+
+    With torch such a stream asks torch for the worker, and takes the same part.
+    """
+    shards = getattr(dataset, "num_shards", None)
+    if not isinstance(shards, int) or not callable(getattr(dataset, "shard", None)):
+        return dataset
+    parts = min(workers, shards)
+    return dataset.shard(num_shards=parts, index=number, contiguous=False) if number < parts else ()
 
 
 class Processes:

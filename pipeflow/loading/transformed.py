@@ -39,8 +39,9 @@ class TransformedLoader:
         self._journal = journal
         model = items.first_item()
         name = f"item 0 of {type(items.dataset).__name__}"
-        leaf_arrays(model, model, name)
-        layouts = [_layout(path, value, layout, name) for path, value in leaves(model)]
+        if not leaf_arrays(model, model, name):
+            raise TypeError(f"{name} has no values: it is {model!r}")
+        layouts = [_layout(path, value, layout, name) for path, value in leaves(model) if value is not None]
         _check_used(layout, layouts, name)
         self._feeder = Feeder(items)
         self._output: Any = None

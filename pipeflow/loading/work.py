@@ -10,7 +10,7 @@ import numpy as np
 from pipeflow.declare import framework
 from pipeflow.errors import Failed, function_name
 from pipeflow.loading.collate import NumpyLoading, collate, convert
-from pipeflow.loading.leaves import difference, leaves, path_text, values_like
+from pipeflow.loading.leaves import difference, leaf_name, leaves, values_like
 from pipeflow.loading.walks import BatchItems
 from pipeflow.tensors import as_sample
 
@@ -154,17 +154,21 @@ class _ItemNames(Sequence[str]):
 
 
 def leaf_arrays(item: Any, model: Any, name: str) -> tuple[Any, ...]:
-    """The values of an item as arrays, in the order of the model; text stays text."""
+    """The values of an item as arrays, in the order of the model; text stays text. What is None in the model is left out."""
     found = difference(item, model)
     if found:
         raise TypeError(f"{name} has another structure than the first one: {found}")
-    values = values_like(item, model)
-    for (path, _), value in zip(leaves(model), values):
-        if value is None:
+    kept = []
+    for (path, first), value in zip(leaves(model), values_like(item, model)):
+        if first is None and value is not None:
             raise TypeError(
-                f"{name} has None at {path_text(path) or 'its top'}, which is not an array: use a value that stands for it"
+                f"{leaf_name(name, path)} is {type(value).__name__}, and was None in the first item: use a value for None"
             )
-    return tuple([x if isinstance(x, (str, bytes)) else as_sample(x) for x in values])
+        if value is None and first is not None:
+            raise TypeError(f"{leaf_name(name, path)} is None, which is not an array: use a value that stands for it")
+        if value is not None:
+            kept.append(value if isinstance(value, (str, bytes)) else as_sample(value))
+    return tuple(kept)
 
 
 class InlineJoining:

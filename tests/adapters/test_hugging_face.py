@@ -109,3 +109,35 @@ def test_pictures_go_through_operators(tmp_path):
     [(pictures, labels)] = pipeflow.pipeline_def(decoded, batch_size=4, num_threads=1)().epoch()
     assert np.array_equal(pictures.as_array(), batch["image"])
     assert labels.as_array().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("shards", "workers"), [(3, 2), (2, 3)])
+def test_workers_without_torch_read_their_own_shards(shards, workers):
+    """A row comes once: with arrays of NumPy no function of torch tells the data set which worker reads it."""
+    import datasets
+
+    stream = datasets.Dataset.from_dict({"x": list(range(24))}).to_iterable_dataset(num_shards=shards)
+    loader = pipeflow.loader(stream, 4, num_workers=workers, framework="numpy")
+    for _ in range(2):
+        assert sorted(x for batch in loader for x in batch["x"].tolist()) == list(range(24))
+
+
+def test_encoded_images_without_paths():
+    """`decode=False` gives the bytes, and None for a path, which the pipeline need not know."""
+    import cv2
+    import datasets
+
+    from pipeflow import fn
+
+    def encoded(n):
+        return {"bytes": cv2.imencode(".png", np.full((6 + n, 8, 3), n, np.uint8))[1].tobytes(), "path": None}
+
+    features = datasets.Features({"image": datasets.Image(decode=False), "label": datasets.Value("int64")})
+    rows = datasets.Dataset.from_dict({"image": [encoded(n) for n in range(6)], "label": list(range(6))}, features)
+    loader = pipeflow.loader(
+        rows, 3, framework="numpy",
+        transform=lambda row: {**row, "image": fn.resize(fn.decoders.image(row["image"]["bytes"]), size=[4, 4])},
+    )  # fmt: skip
+    for start, batch in zip((0, 3), loader):
+        assert batch["image"].shape == (3, 4, 4, 3)
+        assert batch["image"][:, 0, 0, 0].tolist() == batch["label"].tolist() == [start, start + 1, start + 2]

@@ -718,12 +718,32 @@ def test_a_layout_reaches_the_operators():
     assert next(iter(made)).shape == (2, 3, 4, 5)
 
 
+def test_values_that_are_none_are_none_in_the_pipeline():
+    """Others of the item are used; an item with a value there, and an item of nothing else, are refused."""
+    seen = []
+
+    def prepare(item):
+        seen.append(item["path"])
+        return {"x": item["x"] + 1}
+
+    rows = Rows(4, lambda i: {"path": None if i < 2 else "some", "x": np.array(i)})
+    batches = iter(loader(rows, 2, transform=prepare, num_threads=1))
+    assert next(batches)["x"].tolist() == [1, 2]
+    assert seen == [None]
+    with pytest.raises(TypeError, match=r"item 2 of Rows at \['path'\] is str, and was None in the first item"):
+        next(batches)
+    with pytest.raises(TypeError, match=r"transform returned NoneType at \['path'\]"):
+        loader(rows, 2, transform=lambda item: item)
+    with pytest.raises(TypeError, match=r"item 0 of Rows has no values: it is \{'path': None\}"):
+        loader(Rows(2, lambda i: {"path": None}), 2, transform=lambda item: item)
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [
         (lambda i: {"x": 1} if i < 2 else {"x": 1, "y": 2}, r"item 2 of Rows has another structure .*\['y'\] more"),
         (lambda i: {"x": 1} if i < 2 else {"x": [1]}, r"\['x'\] is list and was int in the first item"),
-        (lambda i: {"x": [1, 2 if i < 2 else None]}, r"item 2 of Rows has None at \['x'\]\[1\]"),
+        (lambda i: {"x": [1, 2 if i < 2 else None]}, r"item 2 of Rows at \['x'\]\[1\] is None, which is not an array"),
     ],
 )
 def test_items_of_another_structure_fail_alone(make, text):
