@@ -56,6 +56,14 @@ class Fetched:
         return tuple([column[place] for column in self.columns])
 
 
+class Files(NamedTuple):
+    """Files that compiled code reads, and the other outputs of these samples."""
+
+    paths: np.ndarray  # the address of each path, which ends with a zero and belongs to the source
+    flags: int  # for the system call that opens them
+    columns: Sequence[np.ndarray]  # a row for each sample
+
+
 class Request(NamedTuple):
     """The request of the executor to a source for a batch."""
 
@@ -146,6 +154,11 @@ class Source:
         ``room(nbytes)`` returns memory for them. Every call returns new memory.
         """
         del indices, room
+        return None
+
+    def files(self, indices: np.ndarray) -> Files | None:
+        """The files of several samples, if the first output of each sample is the bytes of a file of this machine."""
+        del indices
         return None
 
     def next_epoch(self) -> None:

@@ -2,7 +2,7 @@
 
 # Seconds of work in a chunk, at least and at most.
 SAMPLES = 2e-4, 2e-3  # claiming a chunk costs about 10 us
-CHAIN = 1.5e-3, 8e-3  # a chain begins with 100 us of Python, during which other threads wait for the interpreter
+CHAIN = 2e-3, 16e-3  # a chain begins with 100 us of Python, during which other threads wait for the interpreter
 
 
 def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, float]) -> int:
@@ -10,6 +10,8 @@ def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, flo
 
     ``seconds`` is the time of a sample. Threads that find no samples of this batch go on with the next one.
     """
-    share = -(-left // (2 * threads)) if threads > 1 else left
     least, most = limits
+    # A chain has few chunks, because each begins with Python.
+    shares = threads if most > SAMPLES[1] or threads == 1 else 2 * threads
+    share = -(-left // shares)
     return min(max(share, int(least / seconds) + 1), int(most / seconds) + 1, left)

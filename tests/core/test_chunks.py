@@ -28,7 +28,7 @@ def test_long_samples_are_shared_one_by_one():
 
 def test_a_chunk_is_a_share_of_the_rest_between_the_limits():
     """Each takes a part of what is left, until the parts are worth too little."""
-    assert parts(64, 2, 2.5e-4, CHAIN) == [16, 12, 9, 7, 7, 7, 6]
+    assert parts(64, 2, 2.5e-4, CHAIN) == [32, 16, 9, 7]
     assert parts(100, 2, 5e-5, SAMPLES) == [25, 19, 14, 11, 8, 6, 5, 5, 5, 2]
 
 

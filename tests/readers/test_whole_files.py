@@ -3,11 +3,14 @@
 import contextlib
 import os
 
+import cv2
 import numpy as np
 import pytest
 import simplejpeg
 
 from pipeflow import fn, pipeline_def
+from pipeflow.errors import BadData
+from pipeflow.executor.runners import chain
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import jpeg, jpeg_switch, kernel_calls, start, whole_files
 from pipeflow.operators.readers import file
@@ -15,9 +18,10 @@ from pipeflow.operators.readers.files import Paths
 
 pytestmark = [
     pytest.mark.timeout(600),  # the first test compiles the kernel
-    pytest.mark.skipif(whole_files._functions() is None, reason="a system without statx"),
+    pytest.mark.skipif(whole_files.functions() is None, reason="a system without statx"),
 ]
 RNG = np.random.default_rng(11)
+files = chain.Chain.files
 
 
 @pytest.fixture(autouse=True)
@@ -131,12 +135,14 @@ def run(folder, listed, with_files, **options):
 
 @pytest.mark.parametrize("with_files", [False, True])
 def test_a_pipeline_reads_its_files_in_one_call(images, with_files, monkeypatch):
-    """No file is read by itself; images, labels and files are those of the paths."""
-    alone = []
-    monkeypatch.setattr(file, "read_file", lambda path: alone.append(path))
+    """Only the example that is recorded is read by itself; images, labels and files are those of the paths."""
+    alone, together, read_file, read_files = [], [], file.read_file, Paths.read_files
+    monkeypatch.setattr(file, "read_file", lambda path: alone.append(path) or read_file(path))
+    monkeypatch.setattr(Paths, "read_files", lambda *args: together.append(args) or read_files(*args))
     listed = [f"{number}.jpg" for number in (3, 1, 7, 0, 2, 6, 4, 5)]
     results = run(images, listed, with_files)
-    assert not alone
+    assert len(alone) == (0 if with_files else 1)
+    assert bool(together) is with_files  # if only the chain needs the bytes, it reads each file before it decodes it
     for number, name in enumerate(listed):
         data = (images / name).read_bytes()
         np.testing.assert_array_equal(results[0][number], simplejpeg.decode_jpeg(data))
@@ -163,3 +169,58 @@ def test_a_missing_file_fails_alone(images):
     with pytest.raises(FileNotFoundError, match=r"2\.jpg"):
         run(images, listed, False)
     assert len(run(images, listed, True, on_error="skip")[0]) == 3
+
+
+def test_what_a_chain_cannot_read_is_read_by_the_reader(images, monkeypatch):
+    """Very large files, pipes and folders: the results and errors are those of the reader."""
+    monkeypatch.setattr(whole_files, "LARGEST", 1 << 16)
+    monkeypatch.setattr(whole_files, "FIRST", 64)
+    listed = [f"{number}.jpg" for number in range(6)]
+    (images / "3.jpg").write_bytes(simplejpeg.encode_jpeg(RNG.integers(0, 256, (300, 300, 3), np.uint8), 95))
+    assert (images / "3.jpg").stat().st_size > 1 << 16
+    for number, image in enumerate(run(images, listed, False)[0]):
+        np.testing.assert_array_equal(image, simplejpeg.decode_jpeg((images / listed[number]).read_bytes()))
+    (images / "4.jpg").unlink()
+    os.mkfifo(images / "4.jpg")
+    (images / "5.jpg").unlink()
+    (images / "5.jpg").mkdir()
+    for number in (4, 5):
+        with pytest.raises(BadData, match="is not a regular file"):
+            run(images, listed[:4] + listed[number : number + 1], False)
+    assert len(run(images, listed, False, on_error="skip")[0]) == 4
+
+
+def test_files_of_other_formats_are_not_read_twice_for_ever(images, monkeypatch):
+    """If the chain does not describe many of the samples, the reader reads all files again, once each."""
+    monkeypatch.setattr(chain, "ENOUGH", 4)
+    for number in (1, 2, 5):
+        cv2.imwrite(str(images / f"{number}.png"), RNG.integers(0, 256, (9, 8, 3), np.uint8))
+    listed = ["0.jpg", "1.png", "2.png", "3.jpg", "5.png", "6.jpg"]
+    chains = []
+    monkeypatch.setattr(chain.Chain, "files", lambda self, batch: chains.append(self) or files(self, batch))
+    for number, image in enumerate(run(images, listed, False)[0]):
+        expected = cv2.imdecode(np.frombuffer((images / listed[number]).read_bytes(), np.uint8), cv2.IMREAD_COLOR_RGB)
+        np.testing.assert_array_equal(image, expected)
+    assert not chains[-1].reads
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_batch_has_its_own_files(images, threads):
+    """Batches that are made at the same time, in a shuffled order, with more chunks than one."""
+
+    @pipeline_def(batch_size=3, num_threads=threads, device_id=None, seed=4, prefetch_queue_depth=3)
+    def pipeline():
+        data, labels = fn.readers.file(
+            files=[str(images / f"{number}.jpg") for number in range(8)], random_shuffle=True
+        )
+        return fn.decoders.image(data), labels
+
+    pipe = pipeline()
+    pipe.build()
+    seen = []
+    for _ in range(12):
+        for image, label in zip(*pipe.run(), strict=True):
+            number = int(np.array(label)[0])
+            seen.append(number)
+            np.testing.assert_array_equal(image, simplejpeg.decode_jpeg((images / f"{number}.jpg").read_bytes()))
+    assert sorted(seen[:8]) == list(range(8))

@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import ByteArrays, NoTable, NotReady
+from pipeflow.declare import ByteArrays, Files, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
@@ -28,8 +28,11 @@ from pipeflow.plan import Plan
 PROGRAMS = 8  # of a chain, for files of different kinds; samples of more kinds are computed one by one
 FAILURES = 64  # the most samples for which a chain tries to make a program and cannot
 UNTIL_SHORTER = 4  # after so many of those, the chain ends before the step that describes none of them
+ENOUGH, MOST_READS = 64, 1.25  # samples, and the reads of a file for which a chain goes on to read them itself
 PAUSE = 16  # runs before kernels that were not ready are checked again
-Kind = tuple[Any, ...]  # types, numbers of axes and layouts of the inputs
+Kind = tuple[
+    Any, ...
+]  # types, numbers of axes and layouts of the inputs; the flags to open a file, if the chain reads it
 NONE = np.empty(0, np.int64)
 BYTES = np.dtype(np.uint8)
 
@@ -60,9 +63,11 @@ class Chain:
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
+        self.reads = self._reads_files(steps)  # True if it can read the files itself
         self.shorter: Chain | None = None  # the chain that replaces this one if its last steps describe no sample
         self._programs: dict[Kind, list[Program]] = {}
         self._failed = 0
+        self._read = self._samples = 0
         self._failed_at = [0] * len(self.steps)
         self._pause = 0
         self._lock = threading.Lock()
@@ -76,19 +81,53 @@ class Chain:
             end += 1
         return cls(plan, steps, begin, end) if end > begin else None
 
+    def _reads_files(self, steps: Sequence[SampleStep]) -> bool:
+        """True if the only step before the chain reads samples, and only the chain reads the first part of them."""
+        if self.begin != 1 or len(steps[0].inputs) != 1 or steps[0].step.copied or any(steps[0].shared + steps[0].sent):
+            return False
+        first, *others = steps[0].step.outputs
+        read = [slot for step in steps for slot in step.step.reads()]
+        return (
+            self.inputs == (first,)
+            and first not in self._whole[0].read_outside([step.step for step in self.steps])
+            and not any(slot in read for slot in others)
+        )
+
+    def files(self, batch: BatchRun) -> Files | None:
+        """The file of each sample, if the chain reads them. The other outputs of the reader are stored."""
+        if not self.reads or self._pause or not driver.ready(batch):
+            return None
+        if self not in batch.columns:
+            step = self._whole[1][0]
+            assert step.fetched_from is not None
+            indices, found = batch.values[step.inputs[0][0]], None
+            if isinstance(indices, np.ndarray):
+                found = step.fetched_from.files(indices.reshape(batch.size).astype(np.int64))
+            if found is not None and not step.keep_columns(batch, found.columns, 1):
+                found = None
+            batch.columns[self] = found
+        return batch.columns[self]
+
     def run(
-        self, batch: BatchRun, rows: ChunkRows, arena: Arena, pool: HeapPool, laps: Sequence[Clock] | None
+        self,
+        batch: BatchRun,
+        rows: ChunkRows,
+        arena: Arena,
+        pool: HeapPool,
+        laps: Sequence[Clock] | None,
+        files: Files | None = None,
     ) -> np.ndarray:
-        """Runs the chain for the samples of the rows; returns those that are done."""
+        """Runs the chain for the samples of the rows; returns those that are done. With ``files`` it reads their files."""
         if not driver.ready(batch) or kernels.kernel_calls.clock() is None:
             return NONE  # before the kernels are loaded, or on a system without that clock
         if self._pause:
             self._pause -= 1
             return NONE
         started = timing.wall(), timing.processor()
-        spent = np.zeros(len(self.steps), np.int64)
+        spent = np.zeros(len(self.steps) + 1, np.int64)  # of the steps, and of reading files
         done: list[np.ndarray] = []
-        for kind, samples, numbers in self._kinds(batch, rows):
+        read = 0
+        for kind, samples, numbers in self._kinds(batch, rows) if files is None else self._kind_of_files(rows, files):
             number = 0
             while len(samples) and number < PROGRAMS:
                 try:
@@ -99,6 +138,7 @@ class Chain:
                 if program is None:
                     samples, numbers = samples[1:], numbers[1:]
                     continue
+                read += len(samples)
                 status = program.run(batch, samples, numbers, rows, arena, pool, spent)
                 if status is None:
                     done.append(samples)
@@ -107,9 +147,25 @@ class Chain:
                 left = status == kernels.kernel_calls.UNDESCRIBED
                 samples, numbers = samples[left], numbers[left]
                 number += 1
+        ended = done[0] if len(done) == 1 else np.concatenate([NONE, *done])
+        if files is not None:
+            self._count_reads(read + len(rows.left) - len(ended), len(rows.left))
         if laps is not None:
+            spent = spent[:-1] if files is None else np.roll(spent, 1)
             _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows.left))
-        return done[0] if len(done) == 1 else np.concatenate([NONE, *done])
+        return ended
+
+    def _count_reads(self, read: int, samples: int) -> None:
+        """Counts reads of files. If many are read again, for other programs or for the steps, the reader reads them once."""
+        with self._lock:
+            self._read, self._samples = self._read + read, self._samples + samples
+            if self._samples >= ENOUGH:
+                self.reads = self.reads and self._read <= MOST_READS * self._samples
+                self._read = self._samples = 0
+
+    def _kind_of_files(self, rows: ChunkRows, files: Files) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
+        """The samples as one kind, with the address of each path."""
+        yield (files.flags,), rows.left, files.paths[rows.left][:, None]
 
     def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
@@ -149,6 +205,12 @@ class Chain:
         numbers[:, 1:] = held.shape[1:]
         return held.dtype, numbers
 
+    def _read_again(self, batch: BatchRun, sample: int) -> list[Any]:
+        """The bytes of the file of a sample, for a program that reads files."""
+        step = self._whole[1][0]
+        assert step.fetched_from is not None
+        return [step.fetched_from.fetch(int(batch.values[step.inputs[0][0]][sample]))[0]]
+
     def _arrays(self, batch: BatchRun, rows: ChunkRows, sample: int) -> list[Any]:
         """The inputs of a sample."""
         return [rows[sample][slot] if slot in self.inside else held_by(batch, slot, sample) for slot in self.inputs]
@@ -181,9 +243,14 @@ class Chain:
                 return programs[number]
             if sum(map(len, self._programs.values())) >= PROGRAMS or self._failed >= FAILURES:
                 return None
-            program = Program(self)
+            flags = kind[0] if type(kind[0]) is int else None
             try:
-                program.record(batch, sample, self._arrays(batch, rows, sample))
+                arrays = self._arrays(batch, rows, sample) if flags is None else self._read_again(batch, sample)
+            except Exception:  # the reader itself reports the error
+                return None
+            program = Program(self, flags)
+            try:
+                program.record(batch, sample, arrays)
             except NotReady:
                 raise
             except (NoTable, *PLAIN_ERRORS):  # the step itself reports the error

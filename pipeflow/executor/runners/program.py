@@ -12,21 +12,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import (
-    Args,
-    KernelArray,
-    KernelCalls,
-    MakeRows,
-    NoTable,
-    Number,
-    OfThread,
-    Real,
-    Spec,
-    argument_column,
-    require,
-)
+from pipeflow.declare import Args, KernelArray, KernelCalls, MakeRows, NoTable, Number, Real, Spec, require
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.program_parts import (
+    NO_MEMORY,
+    BatchTable,
+    CallRecords,
+    KernelCall,
+    Place,
+    bits_of,
+    plain_value,
+    signed,
+    value_of,
+)
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
@@ -36,7 +35,6 @@ LARGEST = 1 << 28  # bytes of memory for a sample; samples that need more are co
 BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
 SCRATCH = -1  # the slot of an arena for data between the calls
 BYTE = np.dtype(np.uint8)
-NO_MEMORY = np.empty(0, np.uint8)
 
 
 class Members(Protocol):
@@ -57,20 +55,23 @@ def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
 class Program:
     """The work of a chain, recorded with a first sample, for samples like it."""
 
-    def __init__(self, chain: Members) -> None:
+    def __init__(self, chain: Members, flags: int | None = None) -> None:
         self.chain = chain
+        self._flags = flags  # for the system call that opens files, if the input is the path of a file
+        self._file = (0, 0)  # then the registers of the room for a file and of its size
+        self._room = kernels.whole_files.FIRST if flags is not None else 0
         self._size = 0
         self._keys: list[tuple[int, int]] = []  # register, slot of the keys
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
-        self._tables: list[_BatchTable] = []
+        self._tables: list[BatchTable] = []
         self._counted: list[str] = []
         self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
         self._constants: dict[int, Number] = {}
         self._instructions: list[tuple[int, int, int, int]] = []
-        self._calls: list[_KernelCall] = []
+        self._calls: list[KernelCall] = []
         self.step = 0  # the number of the step that is recorded
-        self.places: list[_Place] = []
+        self.places: list[Place] = []
         self.given: list[tuple[int, str, np.ndarray]] = []  # results that are the same for all samples
         self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
         self.layouts: dict[int, str] = {}
@@ -83,6 +84,9 @@ class Program:
         columns: dict[int, KernelArray] = {}
         layouts = {slot: batch.layouts[slot] or "" for slot in self.chain.inputs}
         for slot, array in zip(self.chain.inputs, arrays):
+            if self._flags is not None:
+                columns[slot] = self._read_file(self._flags, array)
+                continue
             address = self._register(kernels.kernel_calls.address_of(array))
             extents = tuple([self._register(extent) for extent in array.shape])
             self.read.append((address.register, array.ndim))
@@ -92,6 +96,22 @@ class Program:
             self._declare(number, step, columns, layouts, batch, sample)
         self._made.clear()  # they refer to the batch
         self._finish()
+
+    def _read_file(self, flags: int, example: np.ndarray) -> KernelArray:
+        """Records that the input is read from a file; its path is the first register."""
+        tools, files = kernels.kernel_calls, kernels.whole_files
+        self.step = len(self.chain.steps)  # its time is that of the reader
+        path, room = self._register(0), self._register(self._room)
+        address, status = self.memory(room), self.memory(files.STATUS)
+        functions = files.functions()
+        require(functions is not None)
+        described = KernelArray(status, (files.STATUS,), BYTE)
+        (size,) = self.call(files.read_one, (*functions, flags, path, address, room, described, status), now=False)
+        self.check(size >= 0, fixed=False)
+        self._instructions.append((tools.CHECK, tools.LARGER_FILE, (size <= room).register, 0))
+        self._file = room.register, size.register
+        address.value, size.value = kernels.kernel_calls.address_of(example), len(example)
+        return KernelArray(address, (size,), BYTE)
 
     def _calls_of(self, number: int, batch: BatchRun, sample: int) -> KernelCalls:
         """The calls of a step, to which its operator adds. They also tell the step before which part of an image this step
@@ -103,7 +123,7 @@ class Program:
         varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
         key = None
         if step.random:
-            key = self._register(_signed(batch.keys[step.key_slot][sample]))
+            key = self._register(signed(batch.keys[step.key_slot][sample]))
             self._keys.append((key.register, step.key_slot))
 
         def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
@@ -118,11 +138,11 @@ class Program:
             return read
 
         def rows(make: MakeRows, numbers: bool) -> KernelArray | Sequence[Real]:
-            table = _BatchTable(len(self._start), step, make, numbers)
+            table = BatchTable(len(self._start), step, make, numbers)
             made = table.of(batch)
             self._tables.append(table)
             if numbers:
-                return [Real(self._register(_bits(value)).register, value) for value in made[sample].tolist()]
+                return [Real(self._register(bits_of(value)).register, value) for value in made[sample].tolist()]
             address = self._register(kernels.kernel_calls.address_of(made) + sample * made.strides[0])
             return KernelArray(address, made.shape[1:], made.dtype)
 
@@ -164,9 +184,9 @@ class Program:
         for made, kept in self._later:
             self.call(kernels.streaming.stream, (made, kept), now=False)
         self._later.clear()
-        arguments = {name: _plain_value(value) for name, value in vars(calls.args).items()}
+        arguments = {name: plain_value(value) for name, value in vars(calls.args).items()}
         specs = [
-            Spec(tuple([_value(extent) for extent in memory.extents]), memory.dtype, layouts[slot])
+            Spec(tuple([value_of(extent) for extent in memory.extents]), memory.dtype, layouts[slot])
             for slot, memory in zip(step.step.inputs, inputs)
         ]
         for output, spec in enumerate(op.specs(tuple(specs), arguments, step.count)):
@@ -191,7 +211,7 @@ class Program:
         value = column[sample]
         real = type(value) is float
         require(batch.numbers(slot, kind, real) is not None)
-        number = self._register(_bits(value) if real else int(value))
+        number = self._register(bits_of(value) if real else int(value))
         self._columns.append((number.register, slot, kind, real))
         return Real(number.register, value) if real else number
 
@@ -230,7 +250,7 @@ class Program:
         return target
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
-        call = _KernelCall(kernel, arguments, self.step)
+        call = KernelCall(kernel, arguments, self.step)
         results = [self._register(value) for value in (call.make(arguments) if now else [None] * len(call.results))]
         call.registers = [number.register for number in results]
         call.moved = [(self._number(value).register, offset) for value, offset in call.numbers(arguments)]
@@ -250,7 +270,7 @@ class Program:
         else:
             address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         registers = [self._number(extent).register for extent in extents]
-        self.places.append(_Place(slot, storage, address.register, registers, dtype, step.sent[output]))
+        self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output]))
         if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
@@ -297,31 +317,15 @@ class Program:
         """
         tools = kernels.kernel_calls
         count = len(samples)
-        registers = np.empty((count, len(self._first)), np.int64)
-        registers[:] = self._first
-        registers[:, : numbers.shape[1]] = numbers
-        memory, results = pool, False
-        for place in self.places:
-            if place.storage == "dense":
-                registers[:, place.address] = self._addresses(batch.values[place.slot], samples)
-            else:
-                memory, results = pool.for_device if place.sent else memory, True
-        for register, slot in self._keys:
-            registers[:, register] = batch.column_of_keys(slot)[samples]
-        for register, slot, argument, real in self._columns:
-            column = batch.numbers(slot, argument, real)
-            if column is None:
-                return np.full(count, tools.REFUSED, np.int32)
-            registers[:, register] = column[samples]
-        try:
-            for table in self._tables:
-                made, begin = table.of(batch), table.register
-                if table.numbers:
-                    registers[:, begin : begin + made.shape[1]] = made.view(np.int64)[samples]
-                else:
-                    registers[:, begin] = self._addresses(made, samples)
-        except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
+        registers = self._registers(batch, samples)
+        if registers is None:
             return np.full(count, tools.REFUSED, np.int32)
+        registers[:, : numbers.shape[1]] = numbers
+        if self._flags is not None:
+            registers[:, self._file[0]] = self._room
+        kept = [place for place in self.places if place.storage != "dense"]
+        results = bool(kept)
+        memory = pool.for_device if any(place.sent for place in kept) else pool
         record = self._record_of_thread()
         status = np.empty(count, np.int32)
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
@@ -359,7 +363,58 @@ class Program:
             self._keep_results(batch, samples, good, rows, registers, blocks)
             for what in self._counted:
                 counts.count(what, len(good))
+        again = np.flatnonzero(status == tools.LARGER_FILE) if failed else good[:0]
+        if len(again):
+            size = int(registers[again, self._file[1]].min())
+            self._room = max(self._room, min(size + size // 2, kernels.whole_files.LARGEST))
+            if size <= self._room:
+                found = self.run(batch, samples[again], numbers[again], rows, arena, pool, spent)
+                status[again] = 0 if found is None else found
+            failed = status.any()
         return status if failed else None
+
+    def _registers(self, batch: BatchRun, samples: np.ndarray) -> np.ndarray | None:
+        """The registers of some samples, without their inputs; None if the steps themselves have to process them.
+
+        They are computed for the whole batch at once. Each sample is used by one thread at a time.
+        """
+        held = [batch.values[place.slot] for place in self.places if place.storage == "dense"]
+        if any(type(values) is list for values in held):  # rows are made again
+            return self._computed(batch, samples)
+        known = batch.columns.get(self)
+        if known is None or any(one is not other for one, other in zip(known[1], held)):
+            whole = self._computed(batch, np.arange(batch.size))
+            batch.columns[self] = known = whole, held
+        if known[0] is None:
+            return None
+        first, count = int(samples[0]), len(samples)
+        if samples[-1] - first + 1 == count:
+            return known[0][first : first + count]
+        return known[0][samples]
+
+    def _computed(self, batch: BatchRun, samples: np.ndarray) -> np.ndarray | None:
+        registers = np.empty((len(samples), len(self._first)), np.int64)
+        registers[:] = self._first
+        for place in self.places:
+            if place.storage == "dense":
+                registers[:, place.address] = self._addresses(batch.values[place.slot], samples)
+        for register, slot in self._keys:
+            registers[:, register] = batch.column_of_keys(slot)[samples]
+        for register, slot, argument, real in self._columns:
+            column = batch.numbers(slot, argument, real)
+            if column is None:
+                return None
+            registers[:, register] = column[samples]
+        try:
+            for table in self._tables:
+                made, begin = table.of(batch), table.register
+                if table.numbers:
+                    registers[:, begin : begin + made.shape[1]] = made.view(np.int64)[samples]
+                else:
+                    registers[:, begin] = self._addresses(made, samples)
+        except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
+            return None
+        return registers
 
     def _addresses(self, values: Any, samples: np.ndarray) -> Any:
         """The addresses of the results of samples in memory of the batch."""
@@ -367,11 +422,11 @@ class Program:
             return [kernels.kernel_calls.address_of(values[sample]) for sample in samples]
         return samples * values.strides[0] + kernels.kernel_calls.address_of(values)
 
-    def _record_of_thread(self) -> "_Record":
+    def _record_of_thread(self) -> "CallRecords":
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""
         known = getattr(self._threads, "record", None)
         if known is None:
-            known = self._threads.record = _Record(self._record, self._own, self._moves, self._starts)
+            known = self._threads.record = CallRecords(self._record, self._own, self._moves, self._starts)
         return known
 
     def _keep_results(
@@ -408,49 +463,6 @@ class Program:
             self._results = 0.8 * self._results + 0.2 * nbytes / len(good)
 
 
-class _BatchTable:
-    """A table that an operator computes for a batch from the arguments of all samples."""
-
-    def __init__(self, register: int, step: SampleStep, make: MakeRows, numbers: bool) -> None:
-        self.register = register  # of the address of a row, or of its first number
-        self.numbers = numbers
-        self._step, self._make = step, make
-
-    def of(self, batch: BatchRun) -> np.ndarray:
-        """The table of a batch."""
-        known = batch.columns.get(self)
-        if known is None:
-            op = self._step.op
-            given = {
-                name: argument_column(op.arguments[name], batch.values[slot]) for name, slot, _ in self._step.arguments
-            }
-            args = Args(**{**op.defaults, **self._step.constants, **given})
-            known = batch.columns[self] = np.ascontiguousarray(self._make(args, batch.size))
-        return known
-
-
-class _Record:
-    """The records of the calls of a program for one thread."""
-
-    def __init__(
-        self,
-        record: np.ndarray,
-        own: Sequence[tuple[int, Callable[[], np.ndarray]]],
-        moves: np.ndarray,
-        starts: np.ndarray,
-    ) -> None:
-        address_of = kernels.kernel_calls.address_of
-        self.record = record.copy()
-        self._own = [find() for _, find in own]  # kept as long as their addresses
-        integers = self.record.view(np.int64)
-        for (offset, _), array in zip(own, self._own):
-            integers[offset // 8] = address_of(array)
-        base = address_of(self.record)
-        self.moves, self.starts = moves + (0, base, 0), base + starts
-        self.scratch = NO_MEMORY
-        self.scratch_address = 0
-
-
 def _keep(
     batch: BatchRun,
     rows: ChunkRows,
@@ -466,111 +478,3 @@ def _keep(
             values[sample] = result
         if later:
             rows[sample][slot] = result
-
-
-def _bits(value: float) -> int:
-    """The integer that has the bits of a floating-point number."""
-    return int(np.float64(value).view(np.int64))
-
-
-def _signed(key: int) -> int:
-    """The signed number of 64 bits with the bits of a key."""
-    return key - (1 << 64) if key >> 63 else key
-
-
-def _plain_value(given: Any) -> Any:
-    """The value of an argument; if it differs from sample to sample, that of the first sample."""
-    return given.value if isinstance(given, (Number, Real)) else given
-
-
-def _value(given: Any) -> int:
-    if isinstance(given, Real):
-        return _bits(given.value)
-    if not isinstance(given, Number):
-        return int(given)
-    if given.value is None:
-        raise NoTable
-    return given.value
-
-
-class _Place:
-    """A result that is read after the chain."""
-
-    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype, sent: bool) -> None:
-        self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
-        self.sent = sent  # it is only copied to the device
-
-    def of_samples(
-        self, chosen: np.ndarray, registers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
-    ) -> list[np.ndarray]:
-        """The results of samples, in the memory of several."""
-        itemsize, found = self.dtype.itemsize, []
-        for (first, block), (end, _) in zip(blocks, [*blocks[1:], (len(registers), NO_MEMORY)]):
-            those = registers[chosen[(chosen >= first) & (chosen < end)]]
-            whole = block[: len(block) // itemsize * itemsize].view(self.dtype)
-            begins = (those[:, self.address] - kernels.kernel_calls.address_of(block)) // itemsize
-            for begin, shape in zip(begins.tolist(), those[:, self.extents].tolist()):
-                found.append(whole[begin : begin + prod(shape)].reshape(shape))
-        return found
-
-
-def _example(argument: Any) -> Any:
-    return 0 if isinstance(argument, Number) else 0.0 if isinstance(argument, Real) else argument
-
-
-class _KernelCall:
-    """A call of a kernel: its record, with the constants written in it."""
-
-    def __init__(self, kernel: Callable[..., Any], arguments: Sequence[Any], step: int) -> None:
-        tools = kernels.kernel_calls
-        types = [
-            tools.array_type(x.dtype, len(x.extents))
-            if isinstance(x, KernelArray)
-            else tools.array_type(x.find().dtype, x.find().ndim)
-            if isinstance(x, OfThread)
-            else tools.type_of(_example(x))
-            for x in arguments
-        ]
-        self.entry = tools.entry_of(kernel, tuple(types))
-        self.step = step
-        self.registers: list[int] = []  # registers of the results
-        self.moved: list[tuple[int, int]] = []  # register, place in the record
-        self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # kept as long as the call
-        self.offsets = tools.offsets_of(self.entry.row)
-        self.results = [offset for name, offset in self.offsets.items() if name[0] == "r"]
-        self.own: list[tuple[int, Callable[[], np.ndarray]]] = []  # place in the record, array of the thread
-        row = np.zeros(1, self.entry.row)
-        for number, argument in enumerate(arguments):
-            if isinstance(argument, OfThread):
-                self.own.append((self.offsets[str(number)], argument.find))
-                argument = argument.find()
-            if isinstance(argument, np.ndarray):
-                require(argument.flags.c_contiguous)
-                row[str(number)] = tools.address_of(argument)
-                for axis, extent in enumerate(argument.shape):
-                    row[f"{number}_{axis}"] = extent
-            elif not isinstance(argument, (KernelArray, Number, Real)):
-                row[str(number)] = argument
-        self.record = row.view(np.uint8)
-
-    def numbers(self, arguments: Sequence[Any]) -> list[tuple[Any, int]]:
-        """The numbers that are written to the record for each sample, and their places there."""
-        found: list[tuple[Any, int]] = []
-        for number, argument in enumerate(arguments):
-            if isinstance(argument, KernelArray):
-                offset = self.offsets[str(number)]
-                parts = (argument.address, *argument.extents)
-                found += [(part, offset + 8 * place) for place, part in enumerate(parts)]
-            elif isinstance(argument, (Number, Real)):
-                found.append((argument, self.offsets[str(number)]))
-        return found
-
-    def make(self, arguments: Sequence[Any]) -> list[int]:
-        """Makes the call for the first sample, whose numbers are all known; returns its results."""
-        record = self.record.copy()
-        integers = record.view(np.int64)
-        for number, offset in self.numbers(arguments):
-            integers[offset // 8] = _value(number)
-        tools = kernels.kernel_calls
-        require(not tools.call(self.entry.address, self.entry.function, tools.address_of(record)))
-        return [int(integers[offset // 8]) for offset in self.results]

@@ -224,7 +224,9 @@ class SampleStage(StageRunner):
         if batch.absent or batch.failures:
             lost = batch.absent | batch.failures.keys()
             rows = ChunkRows(self.slots, np.array([sample for sample in samples if sample not in lost], np.int64))
-        for number, step in enumerate(self.steps[: chain.begin]):
+        files = chain.files(batch)
+        begin = 0 if files is not None else chain.begin  # of the steps that the chain runs
+        for number, step in enumerate(self.steps[:begin]):
             place = partial(members.place, number)
             missing = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)
             for sample in missing:
@@ -233,12 +235,12 @@ class SampleStage(StageRunner):
                 rows.left = np.array(
                     [sample for sample in rows.left.tolist() if sample not in batch.failures], np.int64
                 )
-        done = chain.run(batch, rows, arena, self.pool, laps and laps[chain.begin : chain.end])
+        done = chain.run(batch, rows, arena, self.pool, laps and laps[begin : chain.end], files)
         if len(done) == len(rows.left) and not chain.later:
             return
         ready = set(done.tolist())
         for sample in rows.left.tolist():
-            part(sample, chain.end if sample in ready else chain.begin, len(self.steps))
+            part(sample, chain.end if sample in ready else begin, len(self.steps))
 
     def _run_steps(
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], laps: Sequence[Clock] | None

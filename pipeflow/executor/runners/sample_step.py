@@ -178,16 +178,8 @@ class SampleStep(BoundStep):
 
     def _keep_columns(self, batch: BatchRun, rows: "ChunkRows", columns: Sequence[Any]) -> bool:
         """Stores the results of several samples in their slots; False if each has to be stored by itself."""
-        if rows.left is not rows.samples or self.step.copied:
+        if rows.left is not rows.samples or self.step.copied or not self._fit(batch, columns, 0):
             return False
-        for slot, storage, column in zip(self.step.outputs, self.storages, columns):
-            values = batch.values[slot]
-            if storage == "dense" and not (
-                type(values) is type(column) is np.ndarray
-                and values.shape[1:] == column.shape[1:]
-                and values.dtype == column.dtype
-            ):
-                return False
         samples = rows.samples.tolist()
         for slot, storage, column in zip(self.step.outputs, self.storages, columns):
             values = batch.values[slot]
@@ -197,6 +189,29 @@ class SampleStep(BoundStep):
                 for sample, value in zip(samples, column):
                     values[sample] = value
             rows.columns[slot] = column
+        return True
+
+    def keep_columns(self, batch: BatchRun, columns: Sequence[np.ndarray], first: int) -> bool:
+        """Stores the outputs from ``first`` on of all samples of the batch; False if each has to be stored by itself."""
+        if not self._fit(batch, columns, first):
+            return False
+        for slot, storage, column in zip(self.step.outputs[first:], self.storages[first:], columns):
+            if storage == "dense":
+                batch.values[slot][:] = column
+            elif storage == "table":
+                batch.values[slot][:] = list(column)
+        return True
+
+    def _fit(self, batch: BatchRun, columns: Sequence[Any], first: int) -> bool:
+        """True if columns of outputs have the form of their slots."""
+        for slot, storage, column in zip(self.step.outputs[first:], self.storages[first:], columns):
+            values = batch.values[slot]
+            if storage == "dense" and not (
+                type(values) is type(column) is np.ndarray
+                and values.shape[1:] == column.shape[1:]
+                and values.dtype == column.dtype
+            ):
+                return False
         return True
 
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:

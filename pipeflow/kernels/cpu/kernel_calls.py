@@ -212,7 +212,8 @@ def _now(_typing: Any, clock: Any, number: Any) -> Any:
 
 OPERATIONS = ("+", "-", "*", "//", "max", "==", "!=", "<", "<=")
 ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL = range(13)
-UNDESCRIBED, REFUSED = 2, 3  # status of a sample: another program may describe it, or no program does
+# Status of a sample: another program may describe it, no program does, or its file needs more memory.
+UNDESCRIBED, REFUSED, LARGER_FILE = 2, 3, 4
 ALIGNMENT = 64
 
 

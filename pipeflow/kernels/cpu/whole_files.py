@@ -26,7 +26,7 @@ FIRST = 1 << 17  # the assumed size of a file, until one has been read
 
 # Numbers and places of the system call statx, which are the same on all processors.
 _OF_DESCRIPTOR, _TYPE_AND_SIZE = 0x1000, 0x1 | 0x200
-_KIND_AT, _SIZE_AT, _STATUS = 28, 40, 256
+_KIND_AT, _SIZE_AT, STATUS = 28, 40, 256
 _KIND, _REGULAR = 0xF000, 0x8000
 
 _INT64 = ir.IntType(64)
@@ -47,6 +47,35 @@ def _system(_typing: Any, function: Any, one: Any, two: Any, three: Any, four: A
 
 
 @kernel
+def open_file(functions, flags, path, nothing, status, described):
+    """Opens a file; returns its descriptor and its size, which are negative if it cannot be opened or is no regular file.
+
+    `path` is the address of a path that ends with a zero, `nothing` that of an empty one, `described` that of `status`.
+    """
+    file = np.int64(np.int32(_system(functions[0], path, flags, 0, 0, 0)))
+    size = np.int64(UNREAD)
+    if file >= 0 and np.int32(_system(functions[1], file, nothing, _OF_DESCRIPTOR, _TYPE_AND_SIZE, described)) == 0:
+        kind = np.int64(status[_KIND_AT]) | np.int64(status[_KIND_AT + 1]) << 8
+        if kind & _KIND == _REGULAR:
+            size = np.int64(0)
+            for i in range(8):
+                size = size << 8 | np.int64(status[_SIZE_AT + 7 - i])
+    return file, size
+
+
+@kernel
+def fill_from_file(functions, file, memory, size):
+    """Reads bytes of an open file to an address; returns True if it has so many."""
+    done = np.int64(0)
+    while done < size:
+        count = _system(functions[2], file, memory + done, size - done, 0, 0)
+        if count <= 0:
+            break
+        done += count
+    return done == size
+
+
+@kernel
 def read_files(functions, flags, paths, path, begins, ends, first, memory, room, status, described, places, sizes):
     """Reads the files from `first` on into memory of `room` bytes; returns the first file without room, and its size.
 
@@ -63,35 +92,36 @@ def read_files(functions, flags, paths, path, begins, ends, first, memory, room,
             whole = whole and paths[i] != 0
         if not whole:
             continue
-        file = np.int64(np.int32(_system(functions[0], path + begin, flags, 0, 0, 0)))
+        file, size = open_file(functions, flags, path + begin, path + end, status, described)
         if file < 0:
             continue
-        size = np.int64(-1)
-        if np.int32(_system(functions[1], file, path + end, _OF_DESCRIPTOR, _TYPE_AND_SIZE, described)) == 0:
-            kind = np.int64(status[_KIND_AT]) | np.int64(status[_KIND_AT + 1]) << 8
-            if kind & _KIND == _REGULAR:
-                size = np.int64(0)
-                for i in range(8):
-                    size = size << 8 | np.int64(status[_SIZE_AT + 7 - i])
         if used + size > room and size <= LARGEST:
             _system(functions[3], file, 0, 0, 0, 0)
             return number, size
-        if 0 <= size <= LARGEST:
-            done = np.int64(0)
-            while done < size:
-                count = _system(functions[2], file, memory + used + done, size - done, 0, 0)
-                if count <= 0:
-                    break
-                done += count
-            if done == size:
-                places[number], sizes[number] = used, size
-                used += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        if 0 <= size <= LARGEST and fill_from_file(functions, file, memory + used, size):
+            places[number], sizes[number] = used, size
+            used += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
         _system(functions[3], file, 0, 0, 0, 0)
     return len(begins), 0
 
 
+@kernel
+def read_one(opens, describes, reads, closes, flags, path, memory, room, status, described):
+    """Reads a file to an address with room for so many bytes; returns its size. If that is negative, or larger than the room, it
+    was not read. The first arguments are the addresses of the system's functions.
+    """
+    functions = (opens, describes, reads, closes)
+    status[0] = 0
+    file, size = open_file(functions, flags, path, described, status, described)
+    if file >= 0:
+        if 0 <= size <= room and not fill_from_file(functions, file, memory, size):
+            size = np.int64(UNREAD)
+        _system(functions[3], file, 0, 0, 0, 0)
+    return size
+
+
 @cache
-def _functions() -> tuple[int, ...] | None:
+def functions() -> tuple[int, ...] | None:
     """The addresses of open, statx, read and close; None on a system that lacks one of them."""
     try:
         library = ctypes.CDLL(None)
@@ -106,16 +136,16 @@ def _functions() -> tuple[int, ...] | None:
 
 
 def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
-    """The kernel, with the types of its arguments."""
+    """The kernels, with the types of their arguments."""
     block, numbers = np.zeros(1, np.uint8), np.zeros(1, np.int64)
     fixed = (1, 1, 1, 1), 1, block, 1, numbers, numbers, 1, 1, 1, block, 1, numbers, numbers
-    return [(read_files, types_of(*fixed))]
+    return [(read_files, types_of(*fixed)), (read_one, types_of(1, 1, 1, 1, 1, 1, 1, 1, block, 1))]
 
 
 @cache
 def reader() -> Callable[..., tuple[int, int]]:
     """The machine code of `read_files`."""
-    ((compiled, signature),) = own_kernels()
+    compiled, signature = own_kernels()[0]
     compiled.compile(signature)
     return compiled.overloads[signature].entry_point
 
@@ -127,7 +157,7 @@ def _compiled() -> bool:
 
 def ready() -> bool:
     """True if this system has the functions, and the kernel is compiled."""
-    return _functions() is not None and _compiled()
+    return functions() is not None and _compiled()
 
 
 class Reading:
@@ -146,7 +176,7 @@ class Reading:
         """
         count = len(begins)
         places, sizes = np.zeros(count, np.int64), np.empty(count, np.int64)
-        status = np.zeros(_STATUS, np.uint8)
+        status = np.zeros(STATUS, np.uint8)
         blocks: list[NDArray[np.uint8]] = []
         firsts: list[int] = []
         begin, least = 0, 0
@@ -155,7 +185,7 @@ class Reading:
             blocks.append(memory)
             firsts.append(begin)
             begin, least = reader()(
-                _functions(),
+                functions(),
                 self._flags,
                 self._paths,
                 _address(self._paths),

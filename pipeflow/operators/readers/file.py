@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Fetched, Room, default
+from pipeflow.declare import Fetched, Files, Room, default
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import (
     IMAGES,
+    OPEN_FLAGS,
     Listing,
     Paths,
     joined,
@@ -95,6 +96,11 @@ class FileReader:
         if files is None:
             return None
         return Fetched((files, self._labels[indices][:, None]), np.flatnonzero(files.sizes < 0).tolist())
+
+    def files(self, indices: np.ndarray) -> Files | None:
+        """The same files for compiled code, which reads them itself."""
+        paths = self._paths.addresses(indices)
+        return None if paths is None else Files(paths, OPEN_FLAGS, (self._labels[indices][:, None],))
 
     def source_info(self, index: int) -> str:
         """The file's path."""

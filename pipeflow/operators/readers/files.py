@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,17 @@ class Paths(Sequence[str]):
         begin, end = int(self._begins[index]), int(self._begins[index + 1]) - 1
         return os.fsdecode(self._bytes[begin:end].tobytes())
 
+    def addresses(self, indices: np.ndarray) -> np.ndarray | None:
+        """The addresses of some of these paths in memory, for compiled code; None if it cannot read all files."""
+        if not kernels.whole_files.ready() or not self._ends_at_zeros:
+            return None
+        return self._begins[indices] + self._bytes.__array_interface__["data"][0]
+
+    @cached_property
+    def _ends_at_zeros(self) -> bool:
+        """True if no path has a zero in it."""
+        return np.count_nonzero(self._bytes == 0) == len(self)
+
     def read_files(self, indices: np.ndarray, room: Room) -> ByteArrays | None:
         """The bytes of some of these files, read in one call. Files with a negative size have to be read by ``read_file``; None
         if all have.
@@ -50,12 +62,12 @@ class Paths(Sequence[str]):
         if not kernels.whole_files.ready():
             return None
         if self._reading is None:
-            self._reading = kernels.whole_files.Reading(self._bytes, _FLAGS)
+            self._reading = kernels.whole_files.Reading(self._bytes, OPEN_FLAGS)
         return ByteArrays(*self._reading.read(self._begins[indices], self._begins[indices + 1] - 1, room))
 
 
 # With O_NONBLOCK, open does not wait for the other end of a pipe. O_BINARY exists only on Windows.
-_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str) -> Any:
@@ -70,7 +82,7 @@ def _open(path: str) -> tuple[int, os.stat_result]:
     """A descriptor of a regular file and its status. The caller closes it."""
     if "\0" in path:
         raise BadData(f"the path {path!r} has a zero in it")
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, OPEN_FLAGS)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)

@@ -21,7 +21,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Fetched, Request, Room, Source, Spec, parameters, source
+from pipeflow.declare import Ending, Feed, Fetched, Files, Request, Room, Source, Spec, parameters, source
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
@@ -179,6 +179,11 @@ class Reader(Source):
         if read is None or self._ahead is not None or getattr(self.samples, "far", False):
             return super().fetch_many(indices, room)
         return read(indices, room)
+
+    def files(self, indices: np.ndarray) -> Files | None:
+        """The files of several samples, if compiled code may read them."""
+        find = getattr(self.samples, "files", None)
+        return None if find is None or self._ahead is not None or getattr(self.samples, "far", False) else find(indices)
 
     def reset(self) -> None:
         """Does nothing: a reader's epochs follow each other by themselves."""

@@ -1,0 +1,165 @@
+"""The parts of programs: calls of kernels and their records, tables of batches, and the places of results."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Args, KernelArray, MakeRows, NoTable, Number, OfThread, Real, argument_column, require
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.sample_step import SampleStep
+from pipeflow.kernels import cpu as kernels
+
+NO_MEMORY = np.empty(0, np.uint8)
+
+
+class BatchTable:
+    """A table that an operator computes for a batch from the arguments of all samples."""
+
+    def __init__(self, register: int, step: SampleStep, make: MakeRows, numbers: bool) -> None:
+        self.register = register  # of the address of a row, or of its first number
+        self.numbers = numbers
+        self._step, self._make = step, make
+
+    def of(self, batch: BatchRun) -> np.ndarray:
+        """The table of a batch."""
+        known = batch.columns.get(self)
+        if known is None:
+            op = self._step.op
+            given = {
+                name: argument_column(op.arguments[name], batch.values[slot]) for name, slot, _ in self._step.arguments
+            }
+            args = Args(**{**op.defaults, **self._step.constants, **given})
+            known = batch.columns[self] = np.ascontiguousarray(self._make(args, batch.size))
+        return known
+
+
+class CallRecords:
+    """The records of the calls of a program for one thread."""
+
+    def __init__(
+        self,
+        record: np.ndarray,
+        own: Sequence[tuple[int, Callable[[], np.ndarray]]],
+        moves: np.ndarray,
+        starts: np.ndarray,
+    ) -> None:
+        address_of = kernels.kernel_calls.address_of
+        self.record = record.copy()
+        self._own = [find() for _, find in own]  # kept as long as their addresses
+        integers = self.record.view(np.int64)
+        for (offset, _), array in zip(own, self._own):
+            integers[offset // 8] = address_of(array)
+        base = address_of(self.record)
+        self.moves, self.starts = moves + (0, base, 0), base + starts
+        self.scratch = NO_MEMORY
+        self.scratch_address = 0
+
+
+class Place:
+    """A result that is read after the chain."""
+
+    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype, sent: bool) -> None:
+        self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
+        self.sent = sent  # it is only copied to the device
+
+    def of_samples(
+        self, chosen: np.ndarray, registers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
+    ) -> list[np.ndarray]:
+        """The results of samples, in the memory of several."""
+        itemsize, found = self.dtype.itemsize, []
+        for (first, block), (end, _) in zip(blocks, [*blocks[1:], (len(registers), NO_MEMORY)]):
+            those = registers[chosen[(chosen >= first) & (chosen < end)]]
+            whole = block[: len(block) // itemsize * itemsize].view(self.dtype)
+            begins = (those[:, self.address] - kernels.kernel_calls.address_of(block)) // itemsize
+            for begin, shape in zip(begins.tolist(), those[:, self.extents].tolist()):
+                found.append(whole[begin : begin + prod(shape)].reshape(shape))
+        return found
+
+
+def _example(argument: Any) -> Any:
+    return 0 if isinstance(argument, Number) else 0.0 if isinstance(argument, Real) else argument
+
+
+class KernelCall:
+    """A call of a kernel: its record, with the constants written in it."""
+
+    def __init__(self, kernel: Callable[..., Any], arguments: Sequence[Any], step: int) -> None:
+        tools = kernels.kernel_calls
+        types = [
+            tools.array_type(x.dtype, len(x.extents))
+            if isinstance(x, KernelArray)
+            else tools.array_type(x.find().dtype, x.find().ndim)
+            if isinstance(x, OfThread)
+            else tools.type_of(_example(x))
+            for x in arguments
+        ]
+        self.entry = tools.entry_of(kernel, tuple(types))
+        self.step = step
+        self.registers: list[int] = []  # registers of the results
+        self.moved: list[tuple[int, int]] = []  # register, place in the record
+        self.constants = [x for x in arguments if isinstance(x, np.ndarray)]  # kept as long as the call
+        self.offsets = tools.offsets_of(self.entry.row)
+        self.results = [offset for name, offset in self.offsets.items() if name[0] == "r"]
+        self.own: list[tuple[int, Callable[[], np.ndarray]]] = []  # place in the record, array of the thread
+        row = np.zeros(1, self.entry.row)
+        for number, argument in enumerate(arguments):
+            if isinstance(argument, OfThread):
+                self.own.append((self.offsets[str(number)], argument.find))
+                argument = argument.find()
+            if isinstance(argument, np.ndarray):
+                require(argument.flags.c_contiguous)
+                row[str(number)] = tools.address_of(argument)
+                for axis, extent in enumerate(argument.shape):
+                    row[f"{number}_{axis}"] = extent
+            elif not isinstance(argument, (KernelArray, Number, Real)):
+                row[str(number)] = argument
+        self.record = row.view(np.uint8)
+
+    def numbers(self, arguments: Sequence[Any]) -> list[tuple[Any, int]]:
+        """The numbers that are written to the record for each sample, and their places there."""
+        found: list[tuple[Any, int]] = []
+        for number, argument in enumerate(arguments):
+            if isinstance(argument, KernelArray):
+                offset = self.offsets[str(number)]
+                parts = (argument.address, *argument.extents)
+                found += [(part, offset + 8 * place) for place, part in enumerate(parts)]
+            elif isinstance(argument, (Number, Real)):
+                found.append((argument, self.offsets[str(number)]))
+        return found
+
+    def make(self, arguments: Sequence[Any]) -> list[int]:
+        """Makes the call for the first sample, whose numbers are all known; returns its results."""
+        record = self.record.copy()
+        integers = record.view(np.int64)
+        for number, offset in self.numbers(arguments):
+            integers[offset // 8] = value_of(number)
+        tools = kernels.kernel_calls
+        require(not tools.call(self.entry.address, self.entry.function, tools.address_of(record)))
+        return [int(integers[offset // 8]) for offset in self.results]
+
+
+def bits_of(value: float) -> int:
+    """The integer that has the bits of a floating-point number."""
+    return int(np.float64(value).view(np.int64))
+
+
+def signed(key: int) -> int:
+    """The signed number of 64 bits with the bits of a key."""
+    return key - (1 << 64) if key >> 63 else key
+
+
+def plain_value(given: Any) -> Any:
+    """The value of an argument; if it differs from sample to sample, that of the first sample."""
+    return given.value if isinstance(given, (Number, Real)) else given
+
+
+def value_of(given: Any) -> int:
+    if isinstance(given, Real):
+        return bits_of(given.value)
+    if not isinstance(given, Number):
+        return int(given)
+    if given.value is None:
+        raise NoTable
+    return given.value
