@@ -86,7 +86,7 @@ from pipeflow.declare.sources import ByteArrays as ByteArrays
 from pipeflow.declare.sources import Ending as Ending
 from pipeflow.declare.sources import Feed as Feed
 from pipeflow.declare.sources import Fetched as Fetched
-from pipeflow.declare.sources import Files as Files
+from pipeflow.declare.sources import FilesToRead as FilesToRead
 from pipeflow.declare.sources import Request as Request
 from pipeflow.declare.sources import Room as Room
 from pipeflow.declare.sources import Source as Source

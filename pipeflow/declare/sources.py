@@ -56,8 +56,8 @@ class Fetched:
         return tuple([column[place] for column in self.columns])
 
 
-class Files(NamedTuple):
-    """Files that compiled code reads, and the other outputs of these samples."""
+class FilesToRead(NamedTuple):
+    """FilesToRead that compiled code reads, and the other outputs of these samples."""
 
     paths: np.ndarray  # the address of each path, which ends with a zero and belongs to the source
     flags: int  # for the system call that opens them
@@ -156,7 +156,7 @@ class Source:
         del indices, room
         return None
 
-    def files(self, indices: np.ndarray) -> Files | None:
+    def files(self, indices: np.ndarray) -> FilesToRead | None:
         """The files of several samples, if the first output of each sample is the bytes of a file of this machine."""
         del indices
         return None

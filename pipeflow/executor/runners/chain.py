@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import ByteArrays, Files, NoTable, NotReady
+from pipeflow.declare import ByteArrays, FilesToRead, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
@@ -93,7 +93,7 @@ class Chain:
             and not any(slot in read for slot in others)
         )
 
-    def files(self, batch: BatchRun) -> Files | None:
+    def files(self, batch: BatchRun) -> FilesToRead | None:
         """The file of each sample, if the chain reads them. The other outputs of the reader are stored."""
         if not self.reads or self._pause or not driver.ready(batch):
             return None
@@ -115,7 +115,7 @@ class Chain:
         arena: Arena,
         pool: HeapPool,
         laps: Sequence[Clock] | None,
-        files: Files | None = None,
+        files: FilesToRead | None = None,
     ) -> np.ndarray:
         """Runs the chain for the samples of the rows; returns those that are done. With ``files`` it reads their files."""
         if not driver.ready(batch) or kernels.kernel_calls.clock() is None:
@@ -163,7 +163,7 @@ class Chain:
                 self.reads = self.reads and self._read <= MOST_READS * self._samples
                 self._read = self._samples = 0
 
-    def _kind_of_files(self, rows: ChunkRows, files: Files) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
+    def _kind_of_files(self, rows: ChunkRows, files: FilesToRead) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
         """The samples as one kind, with the address of each path."""
         yield (files.flags,), rows.left, files.paths[rows.left][:, None]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Fetched, Files, Room, default
+from pipeflow.declare import Fetched, FilesToRead, Room, default
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import (
     IMAGES,
@@ -91,16 +91,16 @@ class FileReader:
             return read_file(self._paths[index]), self._labels[index : index + 1].copy()
 
     def fetch_many(self, indices: np.ndarray, room: Room) -> Fetched | None:
-        """The outputs of ``fetch`` for several samples. Files that cannot be read are missing: ``fetch`` reports the error."""
+        """The outputs of ``fetch`` for several samples. FilesToRead that cannot be read are missing: ``fetch`` reports the error."""
         files = self._paths.read_files(indices, room)
         if files is None:
             return None
         return Fetched((files, self._labels[indices][:, None]), np.flatnonzero(files.sizes < 0).tolist())
 
-    def files(self, indices: np.ndarray) -> Files | None:
+    def files(self, indices: np.ndarray) -> FilesToRead | None:
         """The same files for compiled code, which reads them itself."""
         paths = self._paths.addresses(indices)
-        return None if paths is None else Files(paths, OPEN_FLAGS, (self._labels[indices][:, None],))
+        return None if paths is None else FilesToRead(paths, OPEN_FLAGS, (self._labels[indices][:, None],))
 
     def source_info(self, index: int) -> str:
         """The file's path."""

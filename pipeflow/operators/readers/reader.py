@@ -21,7 +21,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Fetched, Files, Request, Room, Source, Spec, parameters, source
+from pipeflow.declare import Ending, Feed, Fetched, FilesToRead, Request, Room, Source, Spec, parameters, source
 from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.groups_ahead import GroupsAhead
 from pipeflow.operators.readers.order import Order, Sampler
@@ -180,7 +180,7 @@ class Reader(Source):
             return super().fetch_many(indices, room)
         return read(indices, room)
 
-    def files(self, indices: np.ndarray) -> Files | None:
+    def files(self, indices: np.ndarray) -> FilesToRead | None:
         """The files of several samples, if compiled code may read them."""
         find = getattr(self.samples, "files", None)
         return None if find is None or self._ahead is not None or getattr(self.samples, "far", False) else find(indices)
