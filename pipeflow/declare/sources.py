@@ -57,7 +57,7 @@ class Fetched:
 
 
 class FilesToRead(NamedTuple):
-    """FilesToRead that compiled code reads, and the other outputs of these samples."""
+    """Files that compiled code reads, and the other outputs of these samples."""
 
     paths: np.ndarray  # the address of each path, which ends with a zero and belongs to the source
     flags: int  # for the system call that opens them

@@ -91,7 +91,7 @@ class FileReader:
             return read_file(self._paths[index]), self._labels[index : index + 1].copy()
 
     def fetch_many(self, indices: np.ndarray, room: Room) -> Fetched | None:
-        """The outputs of ``fetch`` for several samples. FilesToRead that cannot be read are missing: ``fetch`` reports the error."""
+        """The outputs of ``fetch`` for several samples. Files that cannot be read are missing: ``fetch`` reports the error."""
         files = self._paths.read_files(indices, room)
         if files is None:
             return None
