@@ -1,0 +1,224 @@
+"""Every operator that declares its work as calls of kernels gives in a chain what its body gives, bit for bit.
+
+The calls are the examples of the declarations: with samples of several sizes, with drawn arguments, in a branch, on sequences
+and on other types. Particular cases of an operator are in the tests of its programs.
+"""
+
+import ast
+
+import example_data
+import numpy as np
+import pytest
+import simplejpeg
+from generate_docs import examples, public
+
+from pipeflow import fn, pipeline_def, types
+from pipeflow.executor.runners import chain
+from pipeflow.kernels.cpu import image_programs, jpeg, jpeg_switch, kernel_calls, start
+
+pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
+
+RNG = np.random.default_rng(9)
+OPERATORS = [op for op in public() if op.calls_hook is not None]
+# The decoder tells this operator the number of channels: without it its memory is not planned.
+DECODED = {"crop_mirror_normalize": ("image", "fn.decoders.image(encoded_image)")}
+EXAMPLES = [(op, text.replace(*DECODED.get(op.name, ("", "")), 1)) for op in OPERATORS for text in examples(op)]
+marked = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
+FLAGS = [True, False, False, True]
+SIZES = [1.0, 0.5, 0.8, 1.0]  # of the samples of a batch, as parts of the example
+LARGER = {"array": RNG.random((40, 30), np.float32)}  # samples of a few elements are left to the bodies
+TYPES = [np.uint8, np.int16, np.float32, np.float64]
+DRAWN = {  # argument -> limits of the numbers; others are factors
+    "brightness_shift": (-0.3, 0.3),
+    "contrast_center": (0, 200),
+    "crop_pos_x": (0, 1),
+    "crop_pos_y": (0, 1),
+    "hue": (-90, 90),
+}
+VARYING = [(op, text, name) for op, text in EXAMPLES for name in sorted(op.calls_varying & op.arguments.keys())]
+
+
+def jpeg_of(part):
+    pixels = RNG.integers(0, 256, (int(60 * part), int(90 * part), 3), np.uint8)
+    return np.frombuffer(simplejpeg.encode_jpeg(pixels), np.uint8)
+
+
+PHOTOGRAPHS = [jpeg_of(part) for part in SIZES]
+
+
+def samples_of(name):
+    """Samples like an example, of several sizes."""
+    if name == "encoded_image":
+        return list(PHOTOGRAPHS)
+    whole = LARGER.get(name, example_data.arrays()[name])
+    if whole.ndim == 0 or name.startswith("encoded"):
+        return [whole] * len(SIZES)
+    spatial = slice(None, 2) if whole.shape[-1] <= 4 else slice(None)
+    found = []
+    for part in SIZES:
+        extents = list(whole.shape)
+        extents[spatial] = [max(1, int(extent * part)) for extent in extents[spatial]]
+        found.append(np.ascontiguousarray(whole[tuple([slice(0, extent) for extent in extents])]))
+    return found
+
+
+def used(text):
+    names = [node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+    return [name for name in names if name in example_data.arrays()]
+
+
+@pytest.fixture(autouse=True)
+def ready(monkeypatch):
+    """The kernels are compiled, as they are some seconds after the start of a program."""
+    monkeypatch.setattr(start.state, "starting", False)
+    monkeypatch.setattr(start.state, "choosing", False)
+    monkeypatch.setattr(start.Readiness, "begin", lambda _self: None)
+    kernel_calls.load()
+    jpeg.load()
+    for planes in (True, False):
+        image_programs.load(image_programs.normalizing_kernel(False, planes, np.dtype(np.float32)))
+    for dtype in (np.uint8, np.float32):
+        image_programs.load(image_programs.resizing_kernel(np.dtype(dtype)))
+    switch = jpeg_switch.Switch("JPEG files are decoded", "jpeg", jpeg_switch.decoders_agree)
+    switch.on = True
+    monkeypatch.setattr(jpeg_switch, "decoding", switch)
+
+
+def batches(definition, monkeypatch, chained):
+    """Two batches: the bytes, the types and the shapes of all outputs; and how many samples chains have done in the first."""
+    done, run = [], chain.Chain.run
+
+    def counted(self, batch, rows, *rest):
+        ready = run(self, batch, rows, *rest)
+        done.extend(ready if batch.index == 0 else ())
+        return ready
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain.Chain, "run", counted)
+        if not chained:
+            patch.setattr(chain, "_able", lambda _step: False)
+        pipe = pipeline_def(batch_size=len(SIZES), num_threads=1, device_id=None, seed=5)(definition)()
+        pipe.build()
+        results = []
+        for _ in range(2):
+            results += [[(x.tobytes(), x.dtype, x.shape) for x in map(np.asarray, output)] for output in pipe.run()]
+    return results, len(done)
+
+
+def outcome(definition, monkeypatch, chained):
+    """The batches, or the error."""
+    try:
+        return batches(definition, monkeypatch, chained)
+    except (ValueError, TypeError, RuntimeError) as error:
+        return str(error), 0
+
+
+def both(definition, monkeypatch):
+    """The number of samples that chains have done; the results are those of the bodies."""
+    found, done = outcome(definition, monkeypatch, True)
+    expected, none = outcome(definition, monkeypatch, False)
+    assert found == expected
+    assert none == 0
+    return done
+
+
+def called(text, given, **more):
+    """The outputs of an example, with other inputs and more arguments."""
+    call = ast.parse(text, mode="eval").body
+    call.keywords = [one for one in call.keywords if one.arg not in more]
+    call.keywords += [ast.keyword(name, ast.Name(f"more_{name}", ast.Load())) for name in more]
+    text = ast.unparse(ast.fix_missing_locations(call))
+    names = {"fn": fn, "types": types, "np": np, **given, **{f"more_{name}": value for name, value in more.items()}}
+    made = eval(text, names)
+    return tuple(made) if isinstance(made, (tuple, list)) else made
+
+
+def fed(text, convert=lambda x: x, **options):
+    def source(name):
+        samples = [convert(x) for x in samples_of(name)]
+        return fn.external_source(lambda: samples, name=name, **options)
+
+    return {name: source(name) for name in used(text)}
+
+
+def layout_of(op, text):
+    """The layout of the example, if its operator needs one."""
+    whole = example_data.arrays()[used(text)[0]]
+    fitting = [one for one in op.layouts or () if len(one) == whole.ndim]
+    return {"layout": fitting[0]} if fitting else {}
+
+
+@marked
+def test_examples(op, text, monkeypatch):
+    """With samples of several sizes; all are done by chains, so the comparison is one."""
+    layout = layout_of(op, text)
+    assert both(lambda: called(text, fed(text, **layout)), monkeypatch) == len(SIZES)
+
+
+@pytest.mark.parametrize(("op", "text", "name"), VARYING, ids=[f"{name} of {text}" for _, text, name in VARYING])
+def test_drawn_arguments(op, text, name, monkeypatch):
+    """Each argument that may differ from sample to sample."""
+
+    def definition():
+        limits = DRAWN.get(name, (0.3, 1.8))
+        drawn = fn.random.coin_flip() if name == "mirror" else fn.random.uniform(range=limits)
+        return called(text, fed(text, **layout_of(op, text)), **{name: drawn})
+
+    assert both(definition, monkeypatch) == len(SIZES)
+
+
+@marked
+def test_in_a_branch(op, text, monkeypatch):
+    """Samples of the other branch are those of the source."""
+
+    def definition():
+        data = fed(text, **layout_of(op, text))
+        if fn.external_source(lambda: [np.array(flag) for flag in FLAGS]):
+            made = called(text, data)
+        else:
+            made = called(text, data)
+        return made
+
+    both(definition, monkeypatch)
+
+
+@marked
+@pytest.mark.parametrize("dtype", TYPES)
+def test_types(op, text, dtype, monkeypatch):
+    """Each type gives the result of the body, or its error."""
+    if used(text)[0].startswith("encoded"):
+        pytest.skip("it reads bytes")
+    options = layout_of(op, text)
+    both(lambda: called(text, fed(text, lambda x: x.astype(dtype), **options)), monkeypatch)
+
+
+@marked
+def test_sequences(op, text, monkeypatch):
+    """Three frames of each sample."""
+    layout = layout_of(op, text).get("layout")
+    if not op.sequences or layout is None:
+        pytest.skip("it takes no sequences")
+    both(lambda: called(text, fed(text, lambda x: np.stack([x, x[::-1], x]), layout=f"F{layout}")), monkeypatch)
+
+
+@marked
+def test_samples_without_elements(op, text, monkeypatch):
+    """A sample without elements gives the result or the error of the body, and the others theirs."""
+    samples = samples_of(used(text)[0])
+    samples[1] = samples[1][:0]
+    options = layout_of(op, text)
+    both(lambda: called(text, {used(text)[0]: fn.external_source(lambda: samples, **options)}), monkeypatch)
+
+
+@marked
+def test_results_that_are_read_twice(op, text, monkeypatch):
+    """A result that another step of the stage reads is delivered too."""
+
+    def definition():
+        made = called(text, fed(text, **layout_of(op, text)))
+        first = made[0] if isinstance(made, tuple) else made
+        return first, fn.cast(first, dtype=types.FLOAT), fn.reductions.max(first)
+
+    both(definition, monkeypatch)
+
+
