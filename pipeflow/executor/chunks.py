@@ -4,6 +4,8 @@
 SAMPLES = 2e-4, 2e-3  # claiming a chunk costs about 10 us
 CHAIN = 2e-3, 16e-3  # a chain begins with 100 us of Python, during which other threads wait for the interpreter
 
+ALONE = 4  # the only thread takes so much more of a chain: others have nothing to wait for
+
 
 def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, float]) -> int:
     """A share of the samples that are left, so that no thread waits long for the last chunk, but enough work for a claim.
@@ -11,7 +13,9 @@ def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, flo
     ``seconds`` is the time of a sample. Threads that find no samples of this batch go on with the next one.
     """
     least, most = limits
-    # A chain has few chunks, because each begins with Python.
-    shares = threads if most > SAMPLES[1] or threads == 1 else 2 * threads
-    share = -(-left // shares)
+    if most <= SAMPLES[1]:
+        share = -(-left // (2 * threads)) if threads > 1 else left
+    else:  # a chain: few chunks, because each begins with Python
+        share = -(-left // threads)
+        most *= 1 if threads > 1 else ALONE
     return min(max(share, int(least / seconds) + 1), int(most / seconds) + 1, left)

@@ -220,5 +220,3 @@ def test_results_that_are_read_twice(op, text, monkeypatch):
         return first, fn.cast(first, dtype=types.FLOAT), fn.reductions.max(first)
 
     both(definition, monkeypatch)
-
-

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeflow.executor.chunks import CHAIN, SAMPLES, chunk_size
+from pipeflow.executor.chunks import ALONE, CHAIN, SAMPLES, chunk_size
 
 
 def parts(size, threads, seconds, limits):
@@ -36,4 +36,4 @@ def test_a_chunk_is_a_share_of_the_rest_between_the_limits():
 def test_one_thread_takes_as_much_as_a_chunk_may_have(limits):
     """It takes all samples, if they are not more work than the upper limit."""
     assert chunk_size(10, 1, 1e-6, limits) == 10
-    assert chunk_size(10_000, 1, 1e-4, limits) == round(limits[1] / 1e-4) + 1
+    assert chunk_size(10_000, 1, 1e-4, limits) == round((ALONE if limits == CHAIN else 1) * limits[1] / 1e-4) + 1

@@ -151,8 +151,9 @@ class Chain:
         if files is not None:
             self._count_reads(read + len(rows.left) - len(ended), len(rows.left))
         if laps is not None:
-            spent = spent[:-1] if files is None else np.roll(spent, 1)
-            _count(laps, spent, timing.wall() - started[0], timing.processor() - started[1], len(rows.left))
+            *of_steps, of_files = spent.tolist()
+            taken = timing.wall() - started[0], timing.processor() - started[1]
+            _count(laps, of_steps if files is None else [of_files, *of_steps], *taken, len(rows.left))
         return ended
 
     def _count_reads(self, read: int, samples: int) -> None:
@@ -285,8 +286,8 @@ def _able(step: SampleStep) -> bool:
     )
 
 
-def _count(laps: Sequence[Clock], spent: np.ndarray, seconds: float, busy: float, samples: int) -> None:
+def _count(laps: Sequence[Clock], spent: Sequence[int], seconds: float, busy: float, samples: int) -> None:
     """Adds the times of the steps. The time between the calls is divided in the same proportions."""
-    total = max(int(spent.sum()), 1)
-    for lap, share in zip(laps, (spent / total).tolist()):
-        lap.add(seconds * share, busy * share, samples)
+    total = max(sum(spent), 1)
+    for lap, part in zip(laps, spent):
+        lap.add(seconds * part / total, busy * part / total, samples)

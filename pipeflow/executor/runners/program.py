@@ -445,7 +445,7 @@ class Program:
         later = self.chain.later
         if not (later or blocks or self.given):
             return
-        chosen = samples[good].tolist()
+        chosen = (samples if len(good) == len(samples) else samples[good]).tolist()
         for slot, storage, value in self.given:
             for sample in chosen if storage == "dense" else ():
                 held_by(batch, slot, sample)[...] = value
@@ -453,8 +453,8 @@ class Program:
         nbytes = 0
         for place in self.places:
             if place.storage != "dense":
-                made = place.of_samples(good, registers, blocks)
-                nbytes += sum(result.nbytes for result in made) + kernels.kernel_calls.ALIGNMENT * len(good)
+                made, size = place.of_samples(good, registers, blocks)
+                nbytes += size + kernels.kernel_calls.ALIGNMENT * len(good)
                 _keep(batch, rows, place.slot, place.storage, chosen, made, later)
             elif later:
                 for sample in chosen:
@@ -473,8 +473,11 @@ def _keep(
     later: bool,
 ) -> None:
     values = batch.values[slot]
-    for sample, result in zip(samples, results):
-        if storage == "table":
-            values[sample] = result
-        if later:
+    if later or storage != "table":
+        for sample, result in zip(samples, results) if later else ():
+            if storage == "table":
+                values[sample] = result
             rows[sample][slot] = result
+        return
+    for sample, result in zip(samples, results):
+        values[sample] = result

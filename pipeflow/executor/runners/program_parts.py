@@ -1,7 +1,6 @@
 """The parts of programs: calls of kernels and their records, tables of batches, and the places of results."""
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,16 +65,18 @@ class Place:
 
     def of_samples(
         self, chosen: np.ndarray, registers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
-    ) -> list[np.ndarray]:
-        """The results of samples, in the memory of several."""
-        itemsize, found = self.dtype.itemsize, []
+    ) -> tuple[list[np.ndarray], int]:
+        """The results of samples, in the memory of several, and the number of their bytes."""
+        itemsize, found, nbytes = self.dtype.itemsize, [], 0
+        whole = len(blocks) == 1 and len(chosen) == len(registers)
         for (first, block), (end, _) in zip(blocks, [*blocks[1:], (len(registers), NO_MEMORY)]):
-            those = registers[chosen[(chosen >= first) & (chosen < end)]]
-            whole = block[: len(block) // itemsize * itemsize].view(self.dtype)
-            begins = (those[:, self.address] - kernels.kernel_calls.address_of(block)) // itemsize
-            for begin, shape in zip(begins.tolist(), those[:, self.extents].tolist()):
-                found.append(whole[begin : begin + prod(shape)].reshape(shape))
-        return found
+            those = registers if whole else registers[chosen[(chosen >= first) & (chosen < end)]]
+            extents = those[:, self.extents]
+            nbytes += int(extents.prod(axis=1).sum()) * itemsize
+            offsets = those[:, self.address] - kernels.kernel_calls.address_of(block)
+            for offset, shape in zip(offsets.tolist(), extents.tolist()):
+                found.append(np.ndarray(shape, self.dtype, block, offset))
+        return found, nbytes
 
 
 def _example(argument: Any) -> Any:
