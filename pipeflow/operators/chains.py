@@ -190,12 +190,12 @@ def line_calls(links: Sequence[Link], calls: KernelCalls) -> None:
     if first and image.dtype == UINT8 and color.fast():
         table = calls.scratch((256,), UINT8)
         calls.call(color.lines_flat, color.VALUES, replace(rows, extents=(first, 3)), table)
-        looked_up = out.flat if first == len(links) else calls.scratch((image.size,), UINT8)
-        calls.call(color.translate_flat, source, table, looked_up)
         if first == len(links):
+            calls.call(color.translate_flat, source, table, out.flat)
             return
-        source = looked_up
-        rows = KernelArray(rows.address + first * 3 * FLOAT.itemsize, (len(links) - first, 3), FLOAT)
+        rest = KernelArray(rows.address + first * 3 * FLOAT.itemsize, (len(links) - first, 3), FLOAT)
+        calls.call(color.lines_of_table, source, table, rest, out.flat)
+        return
     calls.call(color.lines_flat, source, rows, out.flat)
 
 

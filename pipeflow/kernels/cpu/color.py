@@ -107,6 +107,22 @@ def lines_flat(source, steps, out):
             target[i] = convert(buffer[i], target)
 
 
+@kernel
+def lines_of_table(source, table, steps, out):
+    """The same for what a table gives for each byte, block by block, so that what is looked up stays in the nearest cache."""
+    block = np.empty(LOOKED_UP, np.uint8)
+    for begin in range(0, source.size, LOOKED_UP):
+        target = out[begin : begin + LOOKED_UP]
+        size = target.size
+        translate_flat(source[begin : begin + LOOKED_UP], table, block[:size])
+        if steps.shape[0] == 1 and steps[0, 2] == 0:
+            a, b = steps[0, 0], steps[0, 1]
+            for i in range(size):
+                target[i] = np.float32(block[i]) * a + b
+        else:
+            lines_flat(block[:size], steps, target)
+
+
 def byte_steps(rounds: Sequence[bool]) -> int:
     """The number of first steps whose result is a byte."""
     return max((number for number, rounded in enumerate(rounds, 1) if rounded), default=0)
@@ -117,13 +133,9 @@ def several_lines(source: np.ndarray, steps: np.ndarray, out: np.ndarray) -> np.
     steps = np.ascontiguousarray(steps)
     first = byte_steps(steps[:, 2] != 0)
     if first and source.dtype == np.uint8 and out.dtype != np.uint8 and source.size >= ENOUGH and fast():
-        table, rest = np.empty(256, np.uint8), steps[first:]  # the steps to bytes are one look-up
+        table = np.empty(256, np.uint8)  # the steps to bytes are one look-up
         lines_flat(VALUES, steps[:first], table)
-        flat, target, block = plain(source).reshape(-1), out.reshape(-1), np.empty(LOOKED_UP, np.uint8)
-        for begin in range(0, flat.size, LOOKED_UP):
-            part = flat[begin : begin + LOOKED_UP]
-            translate_flat(part, table, block[: part.size])
-            lines_flat(block[: part.size], rest, target[begin : begin + LOOKED_UP])
+        lines_of_table(plain(source).reshape(-1), table, steps[first:], out.reshape(-1))
         return out
     return by_table(lambda values, result: lines_flat(values, steps, result), source, out)
 
