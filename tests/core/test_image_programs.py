@@ -9,6 +9,7 @@ import simplejpeg
 
 from pipeflow import fn, pipeline_def, seeds, types
 from pipeflow.executor.runners import chain, program
+from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels import counts
 from pipeflow.kernels.cpu import (
     image_headers,
@@ -233,10 +234,11 @@ ENDING = [
 
 @pytest.mark.parametrize("number", range(len(ENDING)))
 def test_a_step_that_describes_no_sample_is_left_out(number, monkeypatch):
-    """After some samples the program ends before it, so that the decoder is in a program at least."""
+    """After some samples the program ends before it, so that the decoder is in a program at least: from the next chunk on."""
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: min(left, 10))
     results, done = batches(ENDING[number], PLAIN * 20, monkeypatch)
     expected, _ = batches(ENDING[number], PLAIN * 20, monkeypatch, chained=False)
-    assert done > 50
+    assert done >= 90
     for ours, theirs in zip(results, expected, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -363,14 +363,15 @@ class Program:
             self._keep_results(batch, samples, good, rows, registers, blocks)
             for what in self._counted:
                 counts.count(what, len(good))
-        again = np.flatnonzero(status == tools.LARGER_FILE) if failed else good[:0]
-        if len(again):
-            size = int(registers[again, self._file[1]].min())
-            self._room = max(self._room, min(size + size // 2, kernels.whole_files.LARGEST))
-            if size <= self._room:
+        if failed and self._flags is not None:
+            sizes, most = registers[:, self._file[1]], kernels.whole_files.LARGEST
+            again = np.flatnonzero((status == tools.LARGER_FILE) & (sizes <= most))
+            if len(again):
+                size = int(sizes[again].max())
+                self._room = max(self._room, min(size + size // 2, most))
                 found = self.run(batch, samples[again], numbers[again], rows, arena, pool, spent)
                 status[again] = 0 if found is None else found
-            failed = status.any()
+                failed = status.any()
         return status if failed else None
 
     def _registers(self, batch: BatchRun, samples: np.ndarray) -> np.ndarray | None:
