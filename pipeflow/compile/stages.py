@@ -40,6 +40,9 @@ def levels_of(computed: ComputedNodes, columns: Collection[int]) -> dict[int, in
     """The level of every node."""
     levels: dict[int, int] = {}
     last_function = 0
+    # A function on threads that is the only one of its kind waits for no other: apart from it, operators stay in their chains.
+    meeting = [node.id for node in computed.nodes if node.traits.meets]
+    apart = {node.id for node in computed.nodes if node.traits.apart} | {*(meeting if len(meeting) == 1 else ())}
     for node in computed.nodes:
         traits = node.traits
         needs = [levels[need] for need in computed.needs(node)]
@@ -48,7 +51,7 @@ def levels_of(computed: ComputedNodes, columns: Collection[int]) -> dict[int, in
         elif node.id in columns or node.op.role == "constant":
             level = 0
         elif traits.granularity == "sample" and node.device == "cpu" and node.op.role != "transfer":
-            kind = 3 if traits.apart else 1
+            kind = 3 if node.id in apart else 1
             level = max([1, *(need if need % 4 in (0, kind) else need + 1 for need in needs)])
             level += (kind - level) % 4
         else:

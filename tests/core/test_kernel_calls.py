@@ -408,3 +408,21 @@ def test_with_a_wish_to_wait_it_is_loaded_at_once(monkeypatch):
     monkeypatch.setenv("PIPEFLOW_START", "wait")
     assert late(done).ready(BatchRun(0, 0))
     assert done == [1]
+
+
+def doubled(x):
+    return x * 2
+
+
+def test_results_for_worker_processes_are_made_in_chains(ran):
+    """Worker processes get copies of them, which takes less time than the steps one by one."""
+
+    def operator(x):
+        spectrum = fn.spectrogram(x, window_length=64, window_step=16)
+        return fn.python_function(spectrum, function=doubled, parallel="processes")
+
+    (found,) = through(operator, SOUNDS)
+    assert ran.done == len(SOUNDS)
+    for x, sample in zip(found, SOUNDS, strict=True):
+        expected = np.asarray(fn.spectrogram(sample, window_length=64, window_step=16)) * 2
+        assert (x.dtype, x.shape, x.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())

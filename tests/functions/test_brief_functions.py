@@ -177,3 +177,26 @@ def test_a_measured_run_knows_which_sample_waits():
         assert sum(samples for samples, _, _ in batch) == SIZE
         longest = max(batch, key=lambda row: row[1] / row[0])
         assert longest[0] <= 2
+
+
+def test_one_thread_takes_a_whole_batch_also_if_its_calls_take_long(clock, monkeypatch):
+    """A call of a second is far above the limit of a chunk; with one thread nothing would be gained by dividing the batch."""
+    sizes, run = [], FunctionStep.run_whole
+
+    def counted(self, batch, place):
+        sizes.append(batch.size)
+        return run(self, batch, place)
+
+    def slow(x):
+        clock.advance(1.0)
+        return x * 2
+
+    monkeypatch.setattr(FunctionStep, "run_whole", counted)
+    monkeypatch.setattr("pipeflow.operators.python_function.changes_nothing", lambda _: True)
+    monkeypatch.setattr("pipeflow.operators.python_function.where_calls_run", lambda *_: "threads")
+    graph = lambda: fn.python_function(fn.external_source(scalars), function=slow, parallel="auto")
+    pipe = pipeline_def(graph, batch_size=SIZE, num_threads=1, prefetch_queue_depth=1, device_id=None)()
+    for _ in range(4):
+        (found,) = pipe.run()
+        assert found.as_array().tolist() == [2.0 * number for number in range(SIZE)]
+    assert sizes[:4] == [SIZE] * 4

@@ -321,3 +321,20 @@ def test_pure_and_compiled_functions_stay_together():
     pipe = pipeline_def(batch_size=4, num_threads=2, device_id=None)(definition)()
     pipe.build()
     assert "side by side" not in str(pipe.plan)
+
+
+def test_the_only_function_on_threads_is_apart_from_operators():
+    """It can wait for no other, so operators before and after it stay in their chains. Two functions stay with operators."""
+
+    def stages(count):
+        def definition():
+            data = fn.flip(source(), horizontal=1)
+            made = [fn.python_function(data, function=lambda x: x, parallel="threads") for _ in range(count)]
+            return tuple(fn.flip(each, horizontal=1) for each in made)
+
+        pipe = pipeline_def(batch_size=4, num_threads=2, device_id=None)(definition)()
+        pipe.build()
+        return [[step.op for step in stage.steps] for stage in pipe.plan.stages[1:]]
+
+    assert stages(1) == [["flip"], ["python_function"], ["flip"]]
+    assert any({"flip", "python_function"} <= {*names} for names in stages(2))

@@ -282,7 +282,6 @@ def _able(step: SampleStep) -> bool:
         and (not step.random or "key" in op.calls_varying)
         and (not step.streams or set(step.storages) == {"dense"})
         and bool(plain.inputs)
-        and not any(step.shared)
     )
 
 

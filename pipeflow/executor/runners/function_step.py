@@ -5,6 +5,8 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from pipeflow import declare
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
@@ -22,6 +24,7 @@ class FunctionStep(SampleStep):
         rights = step.writable if step.user_code else (None,) * len(step.inputs)
         self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
         self.copies = self.storages == ("table",) and step.copied and not self.compiled
+        self.draws_early = False  # a batch that is made as by a serial function needs no keys
         self._call: Callable[..., Any] | None = None
         self.reports = isinstance(
             self.constants.get("jit"), str
@@ -56,7 +59,7 @@ class FunctionStep(SampleStep):
         call = self._call
         if call is None:  # only with the first sample, because the function may be compiled now
             call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
-        key = batch.keys[self.key_slot][sample] if self.random else 0
+        key = self._keys(batch)[sample] if self.random else 0
         if self.reports:
             at_work.describe = partial(batch.name_of, sample)
             try:
@@ -77,13 +80,15 @@ class FunctionStep(SampleStep):
     def run_whole(self, batch: BatchRun, place: Placement) -> bool:
         """Runs a whole batch; False if this failed, and each sample must be run to find out which."""
         step = self.step
-        columns = [self._column(batch.values[slot], range(batch.size), right) for slot, _, right in self.reads]
+        columns = [self._whole(batch.values[slot], right) for slot, _, right in self.reads]
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         call = declare.BatchCall(batch.size, lambda: self.batch_keys(batch), layouts, place.memory[0].take)
         try:
             outputs = declare.run_whole(self.op, self.constants, {}, columns, call, self.count)
             if self.count and batch.layouts[step.outputs[0]] is None:
-                self._find_layouts(batch, [column[0] for column in columns], place)
+                self._find_layouts(
+                    batch, [column[0, ...] if type(column) is np.ndarray else column[0] for column in columns], place
+                )
         except Exception:
             return False
         for slot, values in zip(step.outputs, outputs):
@@ -99,7 +104,7 @@ class FunctionStep(SampleStep):
         values = batch.values
         columns = [self._column(values[slot], samples, writable) for slot, _, writable in self.reads]
         rows = zip(*columns) if columns else repeat((), len(samples))
-        keys = batch.keys[self.key_slot][samples.start : samples.stop] if self.random else repeat(0)
+        keys = self._keys(batch)[samples.start : samples.stop] if self.random else repeat(0)
         place.given = None
         row: list[Any] = [None] * len(values)
         for sample, inputs, key in zip(samples, rows, keys):
@@ -114,16 +119,25 @@ class FunctionStep(SampleStep):
             except Exception as error:
                 failed(error, sample)
 
-    def _column(self, held: Any, samples: range, writable: bool | None) -> Sequence[Any]:
-        """An input of some samples, with the rights that the function has to it."""
-        part = held[samples.start : samples.stop]
+    def _keys(self, batch: BatchRun) -> list[int]:
+        """The keys of all samples of a batch. Two threads may compute them at the same time, which does no harm."""
+        known = batch.keys.get(self.key_slot)
+        if known is None:
+            known = batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
+        return known
+
+    def _whole(self, held: Any, writable: bool | None) -> Any:
+        """An input of several samples, a list or one array, with the rights that the function has to it."""
+        if writable is None:
+            return held
         if type(held) is list:
-            if writable is None:
-                return part
-            return [x if writable and x.flags.writeable else lent(x, self.converts) for x in part]
-        given = writable is None or (writable and held.flags.writeable)
-        whole = part if given else lent(part, self.converts)
-        return [whole[index, ...] for index in range(len(samples))]
+            return [x if writable and x.flags.writeable else lent(x, self.converts) for x in held]
+        return held if writable and held.flags.writeable else lent(held, self.converts)
+
+    def _column(self, held: Any, samples: range, writable: bool | None) -> Sequence[Any]:
+        """An input of some samples, one by one, with the rights that the function has to it."""
+        part = self._whole(held[samples.start : samples.stop], writable)
+        return part if type(part) is list else [part[index, ...] for index in range(len(samples))]
 
     def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any], place: Placement) -> None:
         layouts = place.layouts or place.find_layouts()

@@ -113,8 +113,8 @@ class SampleStage(StageRunner):
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples to claim at once."""
-        if not self.steps:
-            return left
+        if not self.steps or (threads == 1 and self._lone is not None and self._lone.repeats):
+            return left  # as a serial function, which takes less time for each sample
         if not self._seconds_per_sample:
             return 1
         if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:

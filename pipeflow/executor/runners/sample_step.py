@@ -69,6 +69,7 @@ class SampleStep(BoundStep):
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
         self.fetched_from = reader  # the reader, for a step that reads samples
         self.random = self.op.random and reader is None
+        self.draws_early = self.random  # the keys of a batch are computed before its first sample
         self.wants_source = "source" in self.op.wants
         # The files of a reader may differ in type, and then so do the results of the operators after it.
         self.may_differ = step.user_code or any(spec.dtype is None for spec in step.specs)
@@ -87,7 +88,7 @@ class SampleStep(BoundStep):
 
     def enter(self, batch: BatchRun, pool: HeapPool) -> None:
         """Prepares the slots that this step fills."""
-        if self.random:
+        if self.draws_early:
             batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
         for output, (slot, storage, spec) in enumerate(zip(self.step.outputs, self.storages, self.step.specs)):
             if storage == "dense":
