@@ -44,9 +44,11 @@ def as_sample(item: Any) -> np.ndarray:
 
 
 def has_mask(array: np.ndarray) -> bool:
-    """True for a masked array. It does not load numpy.ma, which takes 20 ms; without it no masked array can exist."""
-    module = sys.modules.get("numpy.ma")
-    return module is not None and isinstance(array, module.MaskedArray)
+    """True for a masked array. It does not load numpy.ma, which takes 20 ms; without it no masked array can exist.
+
+    While another thread loads it, the module is there and has no such class yet.
+    """
+    return isinstance(array, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
 
 
 def _without_mask(array: np.ndarray) -> np.ndarray:
