@@ -141,6 +141,16 @@ class Crew:
                 return
             room -= 1
 
+    def resize(self, size: int) -> None:
+        """Sets the number of threads. Those that are too many end when they have no work, the next call starts missing ones.
+
+        Called under the lock.
+        """
+        self.size = size
+        if len(self.threads) > size:
+            for gate in self.idle:
+                gate.open()
+
     def finished(self) -> None:
         """Wakes all callers, which check whether they can continue; called under the lock."""
         for gate in self.callers:
@@ -247,6 +257,9 @@ class Crew:
                 task = None if executor is None else executor.claim(last=over)
                 if over and task is None:
                     self._let_all_go()
+                    return
+                if task is None and len(self.threads) > self.size:  # fewer are enough now
+                    self.threads.remove(threading.current_thread())
                     return
                 if task is None:
                     self.idle.append(gate)

@@ -50,6 +50,7 @@ class StageFigures:
     sending: float = 0.0  # seconds of a thread for a batch that is sent to worker processes
     chunk_seconds: tuple[float, float] = chunks.SAMPLES  # limits of the work that a thread takes at once
     meets: bool = False  # its functions may wait for each other: so all threads work
+    crowding: float | None = None  # its processor time with all threads, as a multiple of that with one, if measured
 
 
 @dataclass(frozen=True)

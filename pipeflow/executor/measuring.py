@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import timing
+from pipeflow.executor.alternating import Alternation
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import CacheFigures, Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
-from pipeflow.executor.settings import Settings
+from pipeflow.executor.settings import Settings, available_cpus
 from pipeflow.plan import Plan
 
 ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
@@ -28,6 +29,7 @@ class Effort(NamedTuple):
     busy: float  # of that on a processor
     ordered: float  # the stage that one thread at a time works in, the one with most time
     used: float  # processor time of the process
+    alone: float = 0.0  # as `ordered`, for the stages whose functions have parallel="auto"
 
     def since(self, earlier: "Effort", seconds: float) -> "Effort":
         """The averages of a window."""
@@ -40,25 +42,48 @@ class Measuring:
     def __init__(self, plan: Plan, stages: Sequence[StageRunner], settings: Settings) -> None:
         self.plan, self.stages, self.settings = plan, stages, settings
         self.measures = Measures(plan)
+        self.alternation: Alternation | None = None  # after a probe, if several threads share stages
         self._probed = False  # True if the probe is over
         self._disturbed: Statistics | None = None  # the figures until the end of the probe
         self._warm = False  # True if the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
-    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> None:
-        """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch.
+    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> int:
+        """Counts a batch that a caller waited for since ``asked``; returns a new number of threads, 0 if it stays the same.
 
-        A probe disturbs the measured times, so measuring begins again after it.
+        Measuring begins after the first batch. A probe, and other numbers of threads, disturb the measured times, so it begins
+        again after them.
         """
-        probe = self.measures.probe
+        probe, turns = self.measures.probe, self.alternation
         if not self._warm:
             self._begin(threads)
-            return
+            return 0
         self.measures.delivered(asked, ready, samples, used)
         if probe is not None and not self._probed and probe.over:
             self._disturbed = self.figures(threads)
             self._probed = True
+            if self._shared():
+                self.alternation = Alternation(self.measures.stages, self.settings.threads, self.settings.depth)
             self._begin(threads, probed=True)
+        elif turns is not None and turns.delivered(self.measures.last):
+            if turns.over:
+                self.measures.crowding = turns.ratios()
+                self.alternation = None
+                self._begin(threads, probed=True)
+            return turns.threads
+        return 0
+
+    def over(self) -> int:
+        """Ends the turns of different numbers of threads; returns the number of threads, 0 if there were no turns."""
+        turns, self.alternation = self.alternation, None
+        return 0 if turns is None else self.settings.threads
+
+    def _shared(self) -> bool:
+        """True if several threads share a stage, no function in it waits for another, and their number does not change."""
+        settings = self.settings
+        fixed = not settings.automatic and not settings.synchronous and 1 < settings.threads <= available_cpus()
+        shared = any(stage.per_sample and stage.steps for stage in self.stages)
+        return fixed and shared and not any(stage.meets or stage.strands > 1 for stage in self.stages)
 
     def switch(self, on: bool, probing: bool, threads: Sequence[Thread]) -> GilProbe | None:
         """Starts or stops per-step timing; returns the last probe, which the caller closes."""
@@ -90,7 +115,7 @@ class Measuring:
 
     def figures(self, threads: Sequence[Thread]) -> Statistics:
         """The times since measuring began; until there are enough batches after a probe, the times with the probe."""
-        if self._disturbed is not None and self.measures.batches < ENOUGH_BATCHES:
+        if self._disturbed is not None and (self.alternation is not None or self.measures.batches < ENOUGH_BATCHES):
             found = self._disturbed
         else:
             found = self.measures.statistics(self.stages, self.settings, threads)
@@ -123,8 +148,9 @@ class Measuring:
         """What the threads have done so far."""
         clocks = self.measures.stages
         ordered = [clock.seconds for clock, stage in zip(clocks, self.stages) if stage.ordered]
+        alone = [clock.seconds for clock, stage in zip(clocks, self.stages) if stage.alone_if_better]
         inside, busy = sum(clock.seconds for clock in clocks), sum(clock.busy for clock in clocks)
-        return Effort(inside, busy, max(ordered, default=0.0), timing.process())
+        return Effort(inside, busy, max(ordered, default=0.0), timing.process(), max(alone, default=0.0))
 
     def slowest(self) -> str:
         """The name of the operator that has taken most time; "" if no time was measured."""

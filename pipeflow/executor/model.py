@@ -17,6 +17,7 @@ SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes 
 WORKER_SECONDS = 2e-5, 1e-10  # of a worker process for each sample that it gets, and for each byte
 UNEXPLAINED = 0.5, 5.0  # limits of the factor for what the simulation of the measured run does not explain
 QUEUED_SHARE = 0.25  # if threads wait for a processor this share of the time, they get no more processors
+REACHED = 0.95  # of the processors: no program keeps them busy all the time; the measured one may have done better
 EXPLAINED = 0.05  # share of the time of a part: a smaller difference is not fitted
 FITTING = 6  # simulations of the measured run to find out how much of the waiting they explain
 CONTENTION = 0.3  # the time that work loses by the use of caches and memory, if the measured run does not show it
@@ -104,9 +105,13 @@ class Model:
         return sorted(saved, key=lambda pair: (-pair[0], -self.run.steps[pair[1]].busy))
 
     def _least(self, scene: Scene) -> float:
-        """The least time for a batch: its processor time divided by all processors."""
+        """The least time for a batch: its processor time divided by as many processors as a program gets."""
         busy = sum(part.mean[1] for part in scene.parts) + scene.loop.busy + self._overhead
-        return max(busy / max(self.run.processors, 1), 1e-9)
+        steps = self.run.steps
+        outside = sum(step.busy for step in steps if step.role == "processes")
+        reached = max(self.run.used + outside, sum(step.busy for step in steps)) / max(self.run.seconds, 1e-9)
+        usable = max(1.0, min(self.run.processors, max(REACHED * self.run.processors, reached)))
+        return max(busy / usable, 1e-9)
 
     def _fit(self) -> None:
         """Finds the part of the waiting that the simulation explains, and the part that it does not explain."""
@@ -263,7 +268,11 @@ class Model:
             kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
-        if role == stage.role == "pool" and threads != self._threads and busy > 0:
+        crowding = stage.crowding
+        if crowding is not None:
+            factor = crowding ** (_crowd(threads, self._threads) - 1)
+            busy, held, kept = busy * factor, held * factor, kept * factor
+        elif role == stage.role == "pool" and threads != self._threads and busy > 0:
             share = min(1.0, held / busy)
             factor = self._handing(members, busy, share, threads) / self._handing(members, busy, share, self._threads)
             busy, held, kept = busy * factor, held * factor, kept * factor
@@ -276,7 +285,7 @@ class Model:
             waits / all_waits if all_waits > 0 else 0.0,
             min(1.0, held / busy) if busy > 0 else 0.0,
             new,
-            1.0 - min(1.0, kept / busy) if busy > 0 else 0.0,
+            0.0 if crowding is not None else 1.0 - min(1.0, kept / busy) if busy > 0 else 0.0,
             # A function that has been called in order may wait for another sample.
             (0.0, stage.chunk_seconds[1]) if moved else stage.chunk_seconds,
             CHUNK_SECONDS if moved else 0.0,
@@ -295,6 +304,11 @@ class Model:
             kept = min(step.kept, step.busy)
             return kept + self._keeping * (step.busy - kept) if step.python else kept
         return step.busy if step.python else min(step.busy, PYTHON_SECONDS * self.run.samples)
+
+
+def _crowd(threads: int, measured: int) -> float:
+    """Which part of the measured crowding some threads have: none for one thread, all for as many as were measured, or more."""
+    return min(1.0, math.log2(threads) / math.log2(measured)) if measured > 1 else 1.0
 
 
 def _by_role(role: str, steps: Sequence[int], ways: Mapping[int, str]) -> Iterator[tuple[str, list[int]]]:

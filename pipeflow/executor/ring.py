@@ -18,7 +18,7 @@ from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import device as devices
-from pipeflow.executor.automatic import tuner_of
+from pipeflow.executor.automatic import adapt, tuner_of
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
 from pipeflow.executor.claims import Claims, Task
 from pipeflow.executor.clocks import Lap
@@ -91,6 +91,7 @@ class Executor:
         self.measuring = Measuring(plan, self.stages, settings)
         self.measures = self.measuring.measures
         self.tuner = tuner_of(settings, self.stages, self.device is not None, self.measuring.work)
+        self._claims.alone = self.tuner is not None and self.tuner.alone
         self.crowd = Crowd.of(settings, self.stages, self.measuring.work) if self.device is None else None
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started
@@ -184,12 +185,10 @@ class Executor:
                 self.course.at_end()
                 raise StopIteration
             with self._lock:
-                self.measuring.delivered(asked, ready, batch.size, self.crew.threads, used)
-                if self.tuner is not None and self.tuner.delivered(self.measures.last, asked, self.pool.all_reserved):
-                    self.crew.size = self.tuner.most  # the next call starts those that are missing
-                    self._claims.threads, self._claims.alone = self.tuner.threads, self.tuner.alone
-                elif self.crowd is not None and self.crowd.delivered(self.measures.last):
-                    self._claims.threads = self.crowd.threads
+                if turn := self.measuring.delivered(asked, ready, batch.size, self.crew.threads, used):
+                    self._claims.threads = turn
+                if self.tuner is not None or self.crowd is not None:
+                    adapt(self.tuner, self.crowd, self._claims, self.crew, self.pool, self.measures.last, asked)
             error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
                 self.measuring.count_bytes(batch)
@@ -354,6 +353,7 @@ class Executor:
     def measure(self, on: bool, probing: bool = False) -> None:
         """Starts or stops per-step timing; ``probing`` also measures how long each function keeps the interpreter."""
         with self._lock:
+            self._claims.threads = self.measuring.over() or self._claims.threads
             probe = self.measuring.switch(on, probing, self.crew.threads)
         if probe is not None:
             probe.close()

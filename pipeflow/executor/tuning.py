@@ -2,21 +2,22 @@
 
 The rules:
 
-1. It begins with the defaults: a thread for each processor, two batches ahead.
-2. It measures a first window of FIRST batches, then windows of WINDOW batches, and longer ones if the batches are brief. If the
-   times in the first window differ little, so that their mean has an error of at most EXACT, later windows may end after
+1. It begins with the defaults: a thread for each processor, two batches ahead, and functions with parallel="auto" on one thread
+   at a time: this is as fast as parallel="serial".
+2. It measures a first window of FIRST batches, then windows of WINDOW batches, and longer ones if the batches are brief. If
+   the times in the first window differ little, so that their mean has an error of at most EXACT, later windows may end after
    SHORTEST batches: they miss no burst. The first batches after a change are not counted.
-3. If the loop does not wait for its batches, nothing is changed; only functions with parallel="auto" are tried on one thread
-   at a time, because they may disturb the loop.
-4. Else it tries one change after another: functions with parallel="auto" on one thread at a time, or on all again (those that
-   keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads more; fewer
-   threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried: what the
-   threads did in the window shows it (``Effort``). It keeps a change if batches come at least WORTH times as often. If the
-   difference is less than DOUBT times the error of both means, or there are fewer threads, it measures both settings once more,
-   in turn, and the new one must be better again. When it keeps a change, it looks for changes from there.
+3. If the loop does not wait for its batches, nothing is changed.
+4. Else it tries one change after another: functions with parallel="auto" on all threads, or on one at a time again (those
+   that keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads
+   more; fewer threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried:
+   what the threads did in the window shows it (``Effort``). It keeps a change if batches come at least WORTH times as often.
+   If the difference is less than DOUBT times the error of both means, or there are fewer threads, it measures both settings
+   in turn, and the new one must be better again, twice if the speed of the machine changes (``_drift``). When it keeps a
+   change, it looks for changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
-6. After that it measures one window in every REST batches. If the loop waits and the batches take SLOWER times as long as
-   before, it begins again.
+6. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
+   waits and the batches take SLOWER times as long as before, it begins again.
 7. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
@@ -26,6 +27,8 @@ No setting changes the result of any batch. The clock is read by the caller, onc
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
@@ -42,8 +45,11 @@ EXACT = 0.01
 LEAST_ERROR = 0.02  # of a mean: the speed of a machine changes from one window to the next
 CERTAIN = 1.0  # a smaller gain by fewer threads is measured twice: what is slow at first makes them seem better
 DOUBT = 2.0
+UNSTEADY = (
+    0.03  # if the halves of a window differ by more than this, as a rule, a doubted change must be better twice again
+)
 LONGEST = 200
-REST = 256
+REST, LONGEST_REST = 256, 8192
 WORTH = 1.03
 SLOWER = 1.5
 MOST_THREADS = 32
@@ -65,6 +71,14 @@ class Chosen(NamedTuple):
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
 
 
+@dataclass
+class _Doubted:
+    """A change that is measured in turn with the earlier settings, and its seconds from batch to batch so far."""
+
+    change: Chosen
+    paces: list[float]
+
+
 class Tuner:
     """The settings, and what is known about them."""
 
@@ -80,7 +94,7 @@ class Tuner:
         processors: int = 1,
         look: "Callable[[], Effort] | None" = None,
     ) -> None:
-        self.threads, self.depth, self.alone = max(threads, least_threads), depth, False
+        self.threads, self.depth, self.alone = max(threads, least_threads), depth, tunes_alone
         self.most = self.threads  # the largest number of threads so far
         self._tunes_threads, self._tunes_depth, self._tunes_alone = tunes_threads, tunes_depth, tunes_alone
         self._memory = memory
@@ -100,12 +114,12 @@ class Tuner:
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
         self._steady = False  # True if the times of batches differ little
+        self._halves: list[float] = []  # of each window the logarithm of the ratio of the times of its halves
         self._kept = self.chosen  # the best settings so far
-        self._fed = False  # True if the loop did not wait in the first window
         self._seen: set[Chosen] = set()  # settings that were tried
-        # A change that is measured again: its settings, its pace, and the pace of the earlier setting after it.
-        self._doubted: tuple[Chosen, float, float | None] | None = None
+        self._doubted: _Doubted | None = None  # a change that is measured again
         self._reserved = 0
+        self._rest = REST
 
     @property
     def chosen(self) -> Chosen:
@@ -126,6 +140,13 @@ class Tuner:
         return cls(
             settings.threads, settings.depth, threads, depth, settings.memory, strands, alone, available_cpus(), look
         )
+
+    def rests(self) -> bool:
+        """Counts a batch for which nothing is to be done: the settings are settled, and no memory is counted; else False."""
+        if not self.settled or self._skip <= 0 or self._memory is not None:
+            return False
+        self._skip -= 1
+        return True
 
     def delivered(self, now: float, asked: float, reserved: int) -> bool:
         """Counts a batch: the time, that of the call for it, and the bytes of the pipeline's memory. True after a change."""
@@ -167,8 +188,16 @@ class Tuner:
         squares = sum((each - mean) ** 2 for each in self._times)
         return math.sqrt(squares / (count - 1) / count) / mean if mean > 0 else 0.0
 
+    def _drift(self) -> float:
+        """By how much the speed changes from one half of a window to the other, as a rule, though the settings are the same."""
+        return math.sqrt(sum(each * each for each in self._halves) / max(1, len(self._halves)))
+
     def _judge(self, window: ExposedWait) -> None:
         error, work = self._error_of_mean(), None
+        half = len(self._times) // 2
+        first, second = median(self._times[:half]), median(self._times[-half:])  # without rare bursts
+        if first > 0 and second > 0:
+            self._halves.append(math.log(second / first))
         if self._best is None:
             self._steady = error <= EXACT
         if self._before is not None and self._look is not None and window.seconds > 0:
@@ -177,15 +206,15 @@ class Tuner:
         self._start_window()
         pace = window.seconds / window.steps
         if self.settled:
-            self._skip = REST
+            self._rest = min(2 * self._rest, LONGEST_REST)
+            self._skip = self._rest
             if self._best is not None and window.is_bottleneck and pace > SLOWER * self._best:
                 self.settled, self._batches, self._best = False, 0, None
                 self._skip = 0
             return
         if self._best is None:
             self._best, self._error, self._seen, self._work = pace, error, {self._kept}, work
-            self._fed = not window.is_bottleneck
-            if self._fed and not self._tunes_alone:
+            if not window.is_bottleneck:
                 return self._settle(
                     f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(pace)}"
                 )
@@ -199,7 +228,7 @@ class Tuner:
         """Keeps or reverts the change that was measured; False if it must be measured again."""
         assert self._best is not None
         tried = self.chosen
-        doubt = max(LEAST_ERROR, math.hypot(error, self._error)) * DOUBT
+        doubt = max(LEAST_ERROR, self._drift(), math.hypot(error, self._error)) * DOUBT
         if tried.threads < self._kept.threads:
             doubt = max(doubt, CERTAIN)
         if self._doubted is None:
@@ -207,24 +236,27 @@ class Tuner:
                 self._use(self._kept)
                 return True
             if self._best / pace - 1 < doubt:
-                self._doubted = tried, pace, None
+                self._doubted = _Doubted(tried, [pace])
                 self._use(self._kept)
                 return False
-        else:
-            change, first, earlier = self._doubted
-            if earlier is None:  # this window measured the earlier setting again
-                self._best = (self._best + pace) / 2
-                self._doubted = change, first, pace
-                if first * WORTH > pace:
-                    self._doubted = None
-                    return True
-                self._use(change)
-                return False
-            self._doubted = None
+        elif tried == self._doubted.change:
+            self._doubted.paces.append(pace)
             if pace * WORTH > self._best:
+                self._doubted = None
                 self._use(self._kept)
                 return True
-            pace = (first + pace) / 2
+            if len(self._doubted.paces) < (3 if self._drift() > UNSTEADY else 2):
+                self._use(self._kept)
+                return False
+            pace = sum(self._doubted.paces) / len(self._doubted.paces)
+            self._doubted = None
+        else:  # this window measured the earlier setting again
+            self._best, self._error = pace, error
+            if self._doubted.paces[-1] * WORTH > pace:
+                self._doubted = None
+                return True
+            self._use(self._doubted.change)
+            return False
         self._best, self._error, self._kept, self._work = pace, error, tried, work
         return True
 
@@ -232,8 +264,6 @@ class Tuner:
         following = next((each for each in self._changes() if each not in self._seen and self._may_help(each)), None)
         if following is None:
             assert self._best is not None
-            if self._fed:
-                return self._settle(f"{NOT_THE_BOTTLENECK}: a batch every {in_ms(self._best)}")
             return self._settle(
                 f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
             )
@@ -246,9 +276,6 @@ class Tuner:
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
         threads, depth, alone = self._kept
-        if self._fed:
-            yield self._kept._replace(alone=not alone)
-            return
         if self._tunes_threads and self._work is not None and self._work.busy <= ALONE:
             yield Chosen(self._least, depth, alone)
         if self._tunes_alone:
@@ -272,7 +299,7 @@ class Tuner:
         self._use(self._kept)
         self._doubted = None
         self.settled, self.reason = True, reason
-        self._skip = REST
+        self._skip = self._rest = REST
         self._start_window()
         log.info("%s", self)
 
@@ -300,11 +327,12 @@ class Tuner:
 def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float) -> bool:
     """False if a change of the settings, at which the threads did this work, cannot make batches come more often."""
     saturated = work.used >= FULL * processors
+    ordered = max(work.ordered, work.alone) if kept.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
         return work.used >= COMPUTING and work.busy <= change.threads * ALONE
     if change.threads > kept.threads:
         computing = kept.threads >= processors and work.busy > COMPUTING * work.inside
-        return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and work.ordered < FULL
+        return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and ordered < FULL
     if change.alone != kept.alone:
         return kept.threads > 1
-    return work.inside < FULL * kept.threads and work.ordered < FULL
+    return work.inside < FULL * kept.threads and ordered < FULL

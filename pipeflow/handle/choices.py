@@ -64,13 +64,12 @@ def report_settings(settings: Settings, tuner: "Tuner | None", plan: Plan) -> Se
         by: By = "auto" if automatic else "default" if value == getattr(defaults, name) else "given"
         choices.append(Choice(name, chosen.get(name, value), by, reason))
     for step in plan.steps():
-        alone = tuner is not None and tuner.alone
-        choices += _of_function({name: plan.constant(value) for name, value in step.constants}, alone)
+        choices += _of_function({name: plan.constant(value) for name, value in step.constants}, tuner)
     return SettingsReport(tuple(choices), tuner is None or tuner.settled)
 
 
-def _of_function(constants: dict[str, Any], alone: bool) -> Iterator[Choice]:
-    """The automatic settings of a function; ``alone`` if one thread at a time was found to be faster."""
+def _of_function(constants: dict[str, Any], tuner: "Tuner | None") -> Iterator[Choice]:
+    """The automatic settings of a function."""
     function = constants.get("function")
     if not callable(function):
         return
@@ -78,8 +77,9 @@ def _of_function(constants: dict[str, Any], alone: bool) -> Iterator[Choice]:
     if constants.get("parallel") == "auto":
         chosen = where_calls_run(function, "auto")
         reason = why_not_on_threads(function) or "its code shows no state"
-        if chosen == "threads" and alone:
-            reason += "; one call at a time, because calls at the same time were slower"
+        if chosen == "threads" and tuner is not None and tuner.alone:
+            chosen = "serial"
+            reason += "; calls at the same time " + ("would not help" if tuner.settled else "are not tried yet")
         yield Choice(f"parallel of {named}", chosen, "auto", reason)
     if is_auto(constants.get("jit")):
         for state, reason in trials_of(function, constants["jit"]) or [("not called yet", "")]:

@@ -51,21 +51,13 @@ def test_a_loop_that_does_not_wait_keeps_the_settings():
     assert run.tuner.reason == "the input is not your bottleneck: the loop waits 0.0% of a step of 20 ms"
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_functions_that_disturb_a_loop_are_called_by_one_thread(alone):
-    """The loop does not wait, and is faster or slower while only one thread calls functions: nothing else is tried."""
-    run = Run(lambda threads, depth, alone: 0.001, loop=0.02, tunes_alone=True)
-    batch, now = run.batch, []
-
-    def disturbed():
-        run.loop = 0.016 if run.tuner.alone is alone else 0.02
-        now.append(run.tuner.chosen)
-        return batch()
-
-    run.batch = disturbed
+def test_a_loop_that_does_not_wait_is_not_disturbed_by_functions():
+    """They are on one thread at a time, as by parallel="serial", and nothing else is tried."""
+    run, tried = Run(lambda threads, depth, alone: 0.001, loop=0.02, tunes_alone=True), []
+    batch = run.batch
+    run.batch = lambda: (tried.append(run.tuner.chosen), batch())
     run.until_settled()
-    assert run.tuner.chosen == (2, 2, alone)
-    assert {(threads, depth) for threads, depth, _ in now} == {(2, 2)}
+    assert {*tried} == {(2, 2, True)}
     assert run.tuner.reason.startswith("the input is not your bottleneck")
 
 
@@ -219,6 +211,47 @@ def test_a_pipeline_that_becomes_slow_is_tuned_again():
     assert run.tuner.settled
 
 
+def test_settled_settings_are_watched_less_and_less_often():
+    """One window after 256 batches, the next after 512, and so on; between them nothing is counted but batches."""
+    run, busy = Run(lambda threads, depth: 0.02), []
+    run.until_settled()
+    for number in range(20_000):
+        if not run.tuner.rests():
+            busy.append(number)
+            run.batch()
+    begins = [number for before, number in zip([-9, *busy], busy) if number > before + 1]
+    assert [after - before for before, after in itertools.pairwise(begins)][:4] == [
+        512 + 9,
+        1024 + 9,
+        2048 + 9,
+        4096 + 9,
+    ]
+    assert len(busy) == 9 * len(begins)
+
+
+def test_a_budget_of_memory_is_watched_all_the_time():
+    """Batches may become larger with any batch."""
+    run = Run(lambda threads, depth: 0.02, memory=MEGABYTE)
+    run.until_settled()
+    assert not run.tuner.rests()
+
+
+def test_threads_that_are_not_needed_end():
+    """Those that were tried and are too many for the settled settings; when more are needed, others begin."""
+    pipe = pipeline_def(numbers, batch_size=5, num_threads="auto", seed=3)()
+    pipe.run()
+    executor, tuner = pipe._executor, pipe._executor.tuner
+    for threads, settled in ((6, False), (2, True), (4, False), (1, True)):
+        with executor._lock:
+            tuner.settled, tuner.threads, tuner._kept, tuner._skip = settled, threads, tuner.chosen, 10**9
+            executor._claims.threads = threads
+            tuner.rests = lambda: False
+        wanted = threads if settled else max(threads, executor.crew.size)
+        while len(executor.crew.threads) != wanted:
+            pipe.run()
+        assert executor.crew.size == wanted
+
+
 def test_it_says_once_what_it_chose(caplog):
     """One line of the log, with the reason."""
     run = Run(lambda threads, depth: 0.064 / threads)
@@ -309,8 +342,14 @@ def test_the_report_says_that_calls_wait_for_each_other():
     pipe.build()
     pipe._executor.tuner.alone = True
     function = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of noisy"))
-    expected = "its code shows no state; one call at a time, because calls at the same time were slower"
-    assert (function.value, function.reason) == ("threads", expected)
+    expected = "its code shows no state; calls at the same time are not tried yet"
+    assert (function.value, function.reason) == ("serial", expected)
+    pipe._executor.tuner.settled = True
+    function = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of noisy"))
+    assert function.reason == "its code shows no state; calls at the same time would not help"
+    pipe._executor.tuner.alone = False
+    function = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of noisy"))
+    assert (function.value, function.reason) == ("threads", "its code shows no state")
 
 
 def test_figures_have_the_chosen_settings():
@@ -337,7 +376,7 @@ def test_settings_are_reported():
     assert (report["prefetch_queue_depth"].value, report["memory"].value) == (2, 2 * 10**9)
     assert (report["py_num_workers"].by, report["memory"].by) == ("given", "given")
     function = next(choice for choice in report if choice.name.startswith("parallel of noisy"))
-    assert (function.value, function.reason) == ("threads", "its code shows no state")
+    assert (function.value, function.by) == ("serial", "auto")
     assert "prefetch_queue_depth=2 (auto: not measured yet)" in str(report)
     with pytest.raises(KeyError, match="there is no setting 'threads'"):
         report["threads"]

@@ -1,0 +1,101 @@
+"""One thread and all threads in turn: what `measure` finds out about the time that they take from each other."""
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from loop.test_model import model, pace, step
+
+from pipeflow import fn, pipeline_def
+from pipeflow.executor.alternating import LONGEST_SECONDS, MOST, PHASE_BATCHES, PHASES, Alternation
+from pipeflow.executor.clocks import Clock
+from pipeflow.executor.figures import StageFigures
+from pipeflow.executor.model import Model
+
+
+class Run:
+    """A pipeline whose samples take a second on one thread and ``ratio`` seconds on several; batches come every ``seconds``."""
+
+    def __init__(self, ratio, seconds=0.01, drift=1.0):
+        self.ratio, self.seconds, self.drift, self.speed, self.now = ratio, seconds, drift, 1.0, 10.0
+        self.clock, self.idle = Clock(), Clock()
+        for clock in (self.clock, self.idle):
+            clock.tasks = deque(maxlen=1024)
+        self.turns = Alternation([self.clock, self.idle], 4, 2)
+        self.used = []
+
+    def until_over(self):
+        while not self.turns.over:
+            self.now += self.seconds
+            self.speed *= self.drift
+            self.used.append(self.turns.threads)
+            work = self.speed * (1.0 if self.turns.threads == 1 else self.ratio)
+            self.clock.tasks.append((0, 8, 9.0, 8 * work))
+            self.turns.delivered(self.now)
+        return self.turns.ratios()
+
+
+def test_the_ratio_is_that_of_neighbours():
+    """A machine that becomes slower all the time changes it little; a stage without work has none."""
+    run = Run(1.5, drift=1.01)
+    ratio, none = run.until_over()
+    assert ratio == pytest.approx(1.5, rel=0.12)
+    assert none is None
+    assert {*run.used} == {1, 4}
+    assert run.turns.threads == 4
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.5, 1.0), (9.0, MOST), (1.25, 1.25)])
+def test_it_has_limits(ratio, expected):
+    """More threads never make work shorter, and an accident does not make it many times as long."""
+    assert Run(ratio).until_over()[0] == pytest.approx(expected)
+
+
+def test_batches_that_take_long_end_it_early():
+    """Two phases of three batches are enough then."""
+    run = Run(2.0, seconds=2 * LONGEST_SECONDS)
+    assert run.until_over()[0] == pytest.approx(2.0)
+    assert len(run.used) < (PHASE_BATCHES + 4) * PHASES
+
+
+def test_a_model_uses_it_for_other_numbers_of_threads():
+    """12 ms of two threads, which lose a third: one thread needs 18 of the 24, two need what was measured, and so do four."""
+    found = model(step("pool", 0.024), pace=0.012)
+    assert pace(found, threads=1) > 0.021
+    crowded = crowding(found, 24 / 18)
+    assert pace(crowded, threads=1) == pytest.approx(0.018, rel=0.02)
+    assert pace(crowded, threads=2) == pytest.approx(0.012, rel=0.02)
+    assert pace(crowded, threads=4) == pytest.approx(0.012, rel=0.02)
+
+
+def crowding(found, ratio):
+    """The same figures with a measured ratio of their only stage."""
+    run = found.run
+    work = ((12, run.per_batch(run.steps[0].seconds), run.per_batch(run.steps[0].busy)),)
+    return Model(replace(run, stages=(StageFigures("pool", (0,), (work,), crowding=ratio),)))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, True), ({"num_threads": 1}, False), ({"num_threads": "auto"}, False), ({"exec_async": False}, False)],
+)
+def test_it_is_for_several_threads_whose_number_is_given(options, expected):
+    """In `measure`, once the probe is over; afterwards all threads work again, also if measuring ends in between."""
+
+    def define():
+        return fn.flip(fn.external_source(lambda: np.zeros((4, 300, 300, 3), np.uint8)), horizontal=1)
+
+    settings = {"num_threads": 2, "batch_size": 4, "device_id": None, **options}
+    pipe = pipeline_def(define, **settings)()
+    pipe.run()
+    executor = pipe._executor
+    with pipe.measure():
+        probe = executor.measures.probe
+        probe.close()
+        probe._first = -1e9
+        pipe.run()
+        assert (executor.measuring.alternation is not None) == expected
+        pipe.run()
+    assert executor.measuring.alternation is None
+    assert executor._claims.threads == executor.crew.size
