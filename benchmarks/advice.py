@@ -8,15 +8,18 @@ In the same round other pipelines with these settings run in turn, so that a dis
 The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto".
 
 Of many settings that are equally fast one always seems the best, by accident. So the rounds only choose: the recommended setting,
-the best of all, and the best of the fixed ones that "auto" may choose. Then these and `auto` run again in turn, and the parts of
-the best speed are medians over these last turns. `again` is another pipeline with the best settings, compared with it in the same
-turns: its distance from 1 is the noise of these figures.
+the best of all, and the best of the fixed ones that "auto" may choose. Then new pipelines with these settings, and the one that
+has chosen its own, run again in short turns, forwards and backwards. Every part of the best speed is the Hodges-Lehmann median
+of the ratios of turns of one round. `again` is another pipeline with the best settings in the same turns: its distance from 1
+is the noise of these figures. The turns end when the standard errors of all three parts are below ENOUGH, at the latest after
+LAST_SECONDS, whatever the parts are; the rule is the same for all pipelines.
 
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
 there are none; the last table says how many turns were disturbed.
 
 `--raw` keeps the figures of each pipeline in a folder, and does not measure those that it has; with `--minutes` none begins
-later. So the benchmark can be run in pieces. `--replay` predicts from kept figures.
+later. So the benchmark can be run in pieces; the last one, which finds all figures there, reports them. `--replay` predicts from
+kept figures. `advice_held_out.py` does the same with ten other pipelines.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +40,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("PIPEFLOW_START", "wait")  # before pipeflow is imported: no kernel is loaded during a measurement
 
 import _forty
+import numpy as np
 from _harness import Target, header, save, settle, table, verdicts
 
 from pipeflow import system
@@ -43,11 +48,12 @@ from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
 from pipeflow.reporting.advice import predicted
 
-MEASURED = 0.9  # seconds of a run that predicts; a probe of the interpreter takes the first 0.4
+MEASURED = 1.2  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
 TURN = 0.22  # seconds of a turn
 ROUNDS = 3
-LAST_ROUNDS, LAST_TURN = 11, 0.15  # of the settings that were chosen, and seconds of a turn
-REST = 0.03  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
+LAST_ROUNDS, LAST_TURN = 15, 0.03  # at least, of the settings that were chosen, and seconds of a turn
+LAST_SECONDS, ENOUGH = 12.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+REST = 0.01  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
 PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
@@ -108,9 +114,9 @@ class Runner:
         if self.case.loop is not None:
             self.case.loop()
 
-    def turn(self, seconds: float, least: int = 4) -> Turn:
-        """One turn of at least so many seconds and batches."""
-        for _ in range(self.depth + 3):  # those that were made before this turn
+    def turn(self, seconds: float, least: int = 4, more: int = 3) -> Turn:
+        """One turn of at least so many seconds and batches, after the batches that were made before it and some more."""
+        for _ in range(self.depth + more):
             self.step()
         busy, own = self._busy()
         begun, count = time.perf_counter(), 0
@@ -157,28 +163,39 @@ def measure(case: _forty.Case) -> Measured:
         for runner, results in zip(runners, found.turns):
             time.sleep(REST)
             results.append(runner.turn(TURN))
-    ways = [choice.value for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
-    found.on_threads = bool(ways) and set(ways) == {"threads"}
-    choices = [choice for choice in auto.pipe.settings() if choice.by == "auto" and " of " not in choice.name]
-    found.chosen = ", ".join(f"{choice.name}={choice.value}" for choice in choices)
+    ways = [choice for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
+    found.on_threads = bool(ways) and all(choice.reason.startswith("its code shows no state") for choice in ways)
+    choices = [choice for choice in auto.pipe.settings() if choice.by == "auto"]
+    found.chosen = ", ".join(f"{choice.name.split(' of ')[0]}={choice.value}" for choice in choices)
     rates = [rate(turns) for turns in found.turns]
-    last = {
-        "recommended": runners[recommended(found, medians(found))],
-        "best": runners[max(range(len(rates)), key=rates.__getitem__)],
-        "best_free": runners[max(free(found), key=rates.__getitem__)],
-        "automatic": auto,
+    chosen = {
+        "best_free": max(free(found), key=rates.__getitem__),
+        "best": max(range(len(rates)), key=rates.__getitem__),
+        "recommended": recommended(found, medians(found)),
     }
-    last["again"] = Runner(case, settings[runners.index(last["best"])])
-    last["again"].turn(0.05, 1)
-    for _ in range(LAST_ROUNDS):
-        known: dict[Runner, Turn] = {}  # one turn counts for all that chose this setting
-        for name, runner in last.items():
-            if runner not in known:
-                time.sleep(REST)
-                known[runner] = runner.turn(LAST_TURN)
-            getattr(found, name).append(known[runner])
+    del base, runners
+    new = {place: Runner(case, settings[place]) for place in {*chosen.values()}}
+    last = {"automatic": auto, **{name: new[place] for name, place in chosen.items()}}
+    last["again"] = Runner(case, settings[chosen["best"]])
+    compare(found, last)
     found.seconds = time.perf_counter() - started
     return found
+
+
+def compare(found: Measured, runners: dict[str, Runner]) -> None:
+    """The last turns, until the parts of the best speed are known well enough."""
+    alike = list(dict.fromkeys(runners.values()))  # one turn counts for all that chose this setting
+    for runner in alike:
+        runner.turn(0.05, 1)
+    begun, rounds = time.perf_counter(), 0
+    while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and uncertainty(found) > ENOUGH):
+        turns = {}
+        for runner in alike if rounds % 2 else reversed(alike):
+            time.sleep(REST)
+            turns[runner] = runner.turn(LAST_TURN, 2, 1)
+        for name, runner in runners.items():
+            getattr(found, name).append(turns[runner])
+        rounds += 1
 
 
 @dataclass
@@ -213,10 +230,32 @@ def ratio(predictions: list[float], figures: list[Statistics], turns: list[Turn]
     return statistics.median([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
 
 
+def logarithms(turns: list[Turn], best: list[Turn]) -> list[float]:
+    """Of the ratios to the best setting, over the rounds that were not disturbed, if there are any."""
+    pairs = [(math.log(turn.rate / other.rate), turn.quiet and other.quiet) for turn, other in zip(turns, best)]
+    return [found for found, quiet in pairs if quiet] or [found for found, _ in pairs]
+
+
 def part(turns: list[Turn], best: list[Turn]) -> float:
-    """The median part of the speed of the best setting, over the rounds that were not disturbed, if there are any."""
-    pairs = [(turn.rate / other.rate, turn.quiet and other.quiet) for turn, other in zip(turns, best)]
-    return statistics.median([found for found, quiet in pairs if quiet] or [found for found, _ in pairs])
+    """The part of the speed of the best setting: the Hodges-Lehmann median, which is nearly as exact as a mean."""
+    found = np.array(logarithms(turns, best))
+    first, second = np.triu_indices(len(found))
+    return math.exp(np.median((found[first] + found[second]) / 2))
+
+
+def pairs_of(found: Measured) -> list[tuple[list[Turn], list[Turn]]]:
+    """The recommended, the automatic and the repeated settings, each with those that they are compared with."""
+    return [(found.recommended, found.best), (found.automatic, found.best_free), (found.again, found.best)]
+
+
+def uncertainty(found: Measured) -> float:
+    """The largest standard error of the three parts of the best speed."""
+    errors = []
+    for turns, best in pairs_of(found):
+        values = np.array(logarithms(turns, best))
+        spread = 1.4826 * np.median(np.abs(values - np.median(values)))
+        errors.append(1.05 * spread / math.sqrt(len(values)))
+    return max(errors)
 
 
 def predictions_of(found: Measured) -> list[list[float]]:
@@ -277,22 +316,22 @@ def judge(found: Measured) -> Judged:
     return Judged(
         [abs(each - 1) for each in ratios],
         max(ours * each for ours, each in zip(middles, work)) / found.figures[0].processors,
-        part(found.recommended, found.best),
-        part(found.automatic, found.best_free),
-        part(found.again, found.best),
+        *(part(turns, best) for turns, best in pairs_of(found)),
         sum(not turn.quiet for turn in turns) / len(turns),
         rows,
     )
 
 
-def main() -> int:
+def main(
+    cases_in: Callable[[Path], list[_forty.Case]] = _forty.cases, name: str = "advice", text: str | None = __doc__
+) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("words", nargs="*")
     parser.add_argument("--raw", type=Path)
     parser.add_argument("--replay", type=Path)
     parser.add_argument("--minutes", type=float, default=math.inf)
     given = parser.parse_args()
-    reading = header(__doc__)
+    reading = header(text or "")
     measured: list[Measured] = []
     if given.replay is not None:
         measured = [pickle.loads(path.read_bytes()) for path in sorted(given.replay.glob("*.pickle"))]
@@ -300,11 +339,11 @@ def main() -> int:
     else:
         with tempfile.TemporaryDirectory() as folder:
             _forty.prepare(Path(folder))
-            cases = [case for case in _forty.cases(Path(folder)) if all(word in case.title for word in given.words)]
+            cases = [case for case in cases_in(Path(folder)) if all(word in case.title for word in given.words)]
             measured = measure_all(cases, given.raw, given.minutes)
     if not measured:
         parser.error(f"no pipeline has all these words in its name: {' '.join(given.words)}")
-    return report(reading, measured, given.replay is not None)
+    return report(reading, measured, "" if given.replay is not None else name)
 
 
 def measure_all(cases: list[_forty.Case], raw: Path | None, minutes: float) -> list[Measured]:
@@ -343,7 +382,7 @@ def figures_of(judged: list[Judged]) -> dict[str, float]:
     }
 
 
-def report(reading: dict[str, Any], measured: list[Measured], replayed: bool) -> int:
+def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
     begun = time.perf_counter()
     judged = [judge(found) for found in measured]
     predicting = time.perf_counter() - begun
@@ -399,8 +438,13 @@ def report(reading: dict[str, Any], measured: list[Measured], replayed: bool) ->
             0.95,
             at_most=False,
         ),
+        Target(
+            "equal settings measured twice, largest difference, %",
+            100 * max(abs(each.again - 1) for each in judged),
+            4.0,
+        ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, len(errors)), 50.0),
-        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 15.0),
+        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 25.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}
@@ -408,9 +452,8 @@ def report(reading: dict[str, Any], measured: list[Measured], replayed: bool) ->
         by_kind.setdefault(found.kind, []).append(each)
     results = {kind: {"": [figures_of(group)]} for kind, group in by_kind.items()}
     results |= {f"{found.kind}: {found.name}": {"": [figures_of([each])]} for found, each in zip(measured, judged)}
-    if replayed:
-        return 0
-    save("advice", reading, results, targets)
+    if name:
+        save(name, reading, results, targets)
     return 0
 
 

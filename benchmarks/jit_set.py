@@ -1,0 +1,131 @@
+"""How many of thirty functions does `jit="auto"` compile, are the results right, and how near are they to kernels by hand?
+
+The functions are in `_thirty.py`: expressions, masks, slices, loops, early returns, dictionaries, closures, random numbers. The
+cost of a function is that of a pipeline with it, less that of the same pipeline without it. The kernel is called in a loop
+over the same arrays outside any pipeline. Both take turns; all times are processor time of one thread. Every result of the
+pipeline, before and after the compiled code has taken over, is compared with the plain function, bit by bit.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+from _harness import Target, header, save, settle, table, verdicts
+from _thirty import SET, Written
+
+from pipeflow import fn, pipeline_def
+
+SHAPE, BATCH, ROUNDS, BATCHES = (112, 112, 3), 32, 15, 4
+TRIES = 60  # batches until compiled code has taken over, at most
+_rng = np.random.default_rng(0)
+DATA = {"u": _rng.integers(0, 256, (BATCH, *SHAPE)).astype(np.uint8), "f": _rng.random((BATCH, *SHAPE), np.float32)}
+
+
+def pipeline_with(kind: str, case: Written | None) -> Any:
+    @pipeline_def(batch_size=BATCH, num_threads=1, seed=1, device_id=None)
+    def pipeline():
+        data = fn.external_source(lambda: DATA[kind])
+        return data if case is None else fn.python_function(data, function=case.function, jit=case.jit)
+
+    pipe = pipeline()
+    pipe.build()
+    return pipe
+
+
+def plain_pipeline(case: Written) -> Any:
+    @pipeline_def(batch_size=BATCH, num_threads=1, seed=1, device_id=None)
+    def pipeline():
+        return fn.python_function(fn.external_source(lambda: DATA[case.kind]), function=case.function)
+
+    return pipeline()
+
+
+def same(left: Any, right: Any) -> bool:
+    pairs = [(np.asarray(left.at(place)), np.asarray(right.at(place))) for place in range(BATCH)]
+    return all((x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes()) for x, y in pairs)
+
+
+def compiled(pipe: Any) -> bool:
+    return any(choice.name.startswith("jit of") and choice.value == "compiled" for choice in pipe.settings())
+
+
+def spent(step: Callable[[], object], times: int = BATCHES) -> float:
+    """Processor seconds of a sample."""
+    begun = process_time()
+    for _ in range(times):
+        step()
+    return (process_time() - begun) / (times * BATCH)
+
+
+def by_hand(case: Written, like: np.ndarray) -> Callable[[], None]:
+    kernel, results = case.kernel, np.empty((BATCH, *like.shape), like.dtype)
+    more = (np.random.default_rng(1),) if "rng" in case.function.__code__.co_varnames else ()
+    assert kernel is not None
+
+    def step() -> None:
+        for number, x in enumerate(DATA[case.kind]):
+            kernel(x, results[number, ...], *more)
+
+    return step
+
+
+def measured(case: Written) -> dict[str, Any]:
+    """Whether it was compiled and right, and the ratio to the kernel: the median over rounds."""
+    pipe, plain = pipeline_with(case.kind, case), plain_pipeline(case)
+    right, number = True, 0
+    while number < TRIES and (number < 8 or not compiled(pipe)):
+        (one,), (other,) = pipe.run(), plain.run()
+        right, number = right and same(one, other), number + 1
+    for _ in range(8):
+        (one,), (other,) = pipe.run(), plain.run()
+        right = right and same(one, other)
+    found: dict[str, Any] = {"compiled": compiled(pipe), "right": right}
+    if found["compiled"] and case.kernel is not None:
+        hand, empty = by_hand(case, np.asarray(one.at(0))), pipeline_with(case.kind, None)
+        for step in (pipe.run, empty.run, hand):
+            spent(step)
+        rows = [(spent(pipe.run), spent(empty.run), spent(hand)) for _ in range(ROUNDS)]
+        found["microseconds by hand"] = 1e6 * statistics.median(row[2] for row in rows)
+        found["ratio"] = statistics.median((full - without) / kernel for full, without, kernel in rows)
+    return found
+
+
+def main() -> int:
+    reading = header(__doc__ or "")
+    words = sys.argv[1:]
+    results, rows = {}, []
+    for case in SET:
+        name = case.function.__name__
+        if words and name not in words:
+            continue
+        found = results[name] = measured(case)
+        state = "compiled" if found["compiled"] else "plain"
+        rows.append((name, state, found["right"], found.get("microseconds by hand", ""), found.get("ratio", "")))
+    table(f"Functions of {SHAPE}", ["function", "runs as", "right", "us by hand", "times by hand"], rows)
+    ratios = [found["ratio"] for found in results.values() if "ratio" in found]
+    targets = [
+        Target("functions that compile", sum(found["compiled"] for found in results.values()), 20, at_most=False),
+        Target(
+            "functions whose results are right", sum(found["right"] for found in results.values()), len(results), False
+        ),
+        Target("median of the times by hand", statistics.median(ratios), 1.1),
+        Target(
+            "share of the compiled functions within 1.1",
+            sum(ratio <= 1.1 for ratio in ratios) / len(ratios),
+            1.0,
+            False,
+        ),
+        Target("most times by hand", max(ratios), 1.1),
+    ]
+    verdicts(targets)
+    save("jit_set", reading, results, targets)
+    return int(not all(found["right"] for found in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
