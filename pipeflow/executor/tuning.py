@@ -12,8 +12,9 @@ The rules:
    that keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads
    more; fewer threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried:
    what the threads did in the window shows it (``Effort``). It keeps a change if batches come at least WORTH times as often.
-   If the difference is less than DOUBT times the error of both means, or there are fewer threads, it measures both settings
-   in turn, and the new one must be better again, twice if the speed of the machine changes (``_drift``). When it keeps a
+   If the difference is less than DOUBT times the error of both means, it measures both settings in turn, and the new one must
+   be better again, twice if the speed of the machine changes (``_drift``). Fewer threads are kept if all these windows together
+   are 1 % faster. If single batches take BURSTS times as long as most, more batches ahead are tried first. When it keeps a
    change, it looks for changes from there.
 5. It is settled when no change is left, and at the latest after LONGEST batches.
 6. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
@@ -43,7 +44,8 @@ SHORTEST = 4
 BRIEF = (8e-3, 16), (5e-4, 24)  # seconds of a batch, and the batches of a window if it takes less
 EXACT = 0.01
 LEAST_ERROR = 0.02  # of a mean: the speed of a machine changes from one window to the next
-CERTAIN = 1.0  # a smaller gain by fewer threads is measured twice: what is slow at first makes them seem better
+EQUAL = 0.99  # fewer threads are kept if batches take at most this part of the time: they leave more to the program
+BURSTS = 3.0  # if a batch takes so many times as long as most, more batches ahead are tried first
 DOUBT = 2.0
 UNSTEADY = (
     0.03  # if the halves of a window differ by more than this, as a rule, a doubted change must be better twice again
@@ -73,10 +75,11 @@ class Chosen(NamedTuple):
 
 @dataclass
 class _Doubted:
-    """A change that is measured in turn with the earlier settings, and its seconds from batch to batch so far."""
+    """A change that is measured in turn with the earlier settings, and its seconds from batch to batch in each window."""
 
     change: Chosen
     paces: list[float]
+    earlier: list[float]  # the same of the earlier settings
 
 
 class Tuner:
@@ -114,6 +117,7 @@ class Tuner:
         self._best: float | None = None  # seconds from batch to batch
         self._error = 0.0  # of that
         self._steady = False  # True if the times of batches differ little
+        self._bursts = False  # True if some batches take far longer than most
         self._halves: list[float] = []  # of each window the logarithm of the ratio of the times of its halves
         self._kept = self.chosen  # the best settings so far
         self._seen: set[Chosen] = set()  # settings that were tried
@@ -200,6 +204,7 @@ class Tuner:
             self._halves.append(math.log(second / first))
         if self._best is None:
             self._steady = error <= EXACT
+            self._bursts = max(self._times) > BURSTS * median(self._times)
         if self._before is not None and self._look is not None and window.seconds > 0:
             work = self._look().since(self._before, window.seconds)
             work = None if min(work) < 0 else work  # the clocks began again
@@ -227,38 +232,43 @@ class Tuner:
     def _decide(self, pace: float, error: float, work: Effort | None) -> bool:
         """Keeps or reverts the change that was measured; False if it must be measured again."""
         assert self._best is not None
-        tried = self.chosen
-        doubt = max(LEAST_ERROR, self._drift(), math.hypot(error, self._error)) * DOUBT
-        if tried.threads < self._kept.threads:
-            doubt = max(doubt, CERTAIN)
-        if self._doubted is None:
-            if pace * WORTH > self._best:
-                self._use(self._kept)
-                return True
-            if self._best / pace - 1 < doubt:
-                self._doubted = _Doubted(tried, [pace])
-                self._use(self._kept)
-                return False
-        elif tried == self._doubted.change:
-            self._doubted.paces.append(pace)
-            if pace * WORTH > self._best:
-                self._doubted = None
-                self._use(self._kept)
-                return True
-            if len(self._doubted.paces) < (3 if self._drift() > UNSTEADY else 2):
-                self._use(self._kept)
-                return False
-            pace = sum(self._doubted.paces) / len(self._doubted.paces)
-            self._doubted = None
-        else:  # this window measured the earlier setting again
+        if self._doubted is not None and self.chosen != self._doubted.change:  # the earlier setting was measured again
+            self._doubted.earlier.append(pace)
             self._best, self._error = pace, error
-            if self._doubted.paces[-1] * WORTH > pace:
+            if self._is_worse(self._doubted.paces[-1], pace):
                 self._doubted = None
                 return True
             self._use(self._doubted.change)
             return False
-        self._best, self._error, self._kept, self._work = pace, error, tried, work
+        doubted = self._doubted or _Doubted(self.chosen, [], [self._best])
+        fewer = doubted.change.threads < self._kept.threads
+        doubted.paces.append(pace)
+        if self._is_worse(pace, self._best):
+            self._doubted = None
+            self._use(self._kept)
+            return True
+        doubt = max(LEAST_ERROR, self._drift(), math.hypot(error, self._error)) * DOUBT
+        clear = not fewer and self._best / pace - 1 >= doubt
+        wanted = 3 if self._drift() > UNSTEADY else 2
+        if len(doubted.paces) < (1 if clear and self._doubted is None else wanted):
+            self._doubted = doubted
+            self._use(self._kept)
+            return False
+        self._doubted = None
+        pace = sum(doubted.paces) / len(doubted.paces)
+        if fewer and pace > EQUAL * sum(doubted.earlier) / len(doubted.earlier):
+            self._use(self._kept)
+            return True
+        self._best, self._error, self._kept, self._work = pace, error, doubted.change, work
         return True
+
+    def _is_worse(self, pace: float, earlier: float) -> bool:
+        """True if a change is given up after one window. With fewer threads, all windows together decide, unless it is clear."""
+        assert self._doubted is not None or self.chosen != self._kept
+        change = self._doubted.change if self._doubted is not None else self.chosen
+        if change.threads < self._kept.threads:
+            return pace > (EQUAL + DOUBT * self._drift()) * earlier
+        return pace * WORTH > earlier
 
     def _try_next(self) -> None:
         following = next((each for each in self._changes() if each not in self._seen and self._may_help(each)), None)
@@ -276,6 +286,9 @@ class Tuner:
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
         threads, depth, alone = self._kept
+        deeper = Chosen(threads, min(4 * depth, MOST_AHEAD), alone)
+        if self._bursts and self._tunes_depth and self._fits(deeper.depth):
+            yield deeper
         if self._tunes_threads and self._work is not None and self._work.busy <= ALONE:
             yield Chosen(self._least, depth, alone)
         if self._tunes_alone:
