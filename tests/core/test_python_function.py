@@ -1,6 +1,8 @@
 """fn.python_function on the CPU: calls, outputs, memory, order, randomness and mistakes."""
 
+import sys
 import threading
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from helpers import LONG
 
 from pipeflow import Pipeline, fn, ops, pipeline_def, types
 from pipeflow.declare.registration import find
+from pipeflow.tensors import has_mask
 
 
 def make(define, batch_size=4, num_threads=2, seed=7, **arguments):
@@ -833,6 +836,12 @@ def test_empty_batch_does_not_call_the_function():
     """A batch of no samples gives a batch of no samples."""
     pipe = make(lambda: fn.python_function(fn.external_source([np.zeros((0, 2))]), function=lambda x: 1 / 0))
     assert len(pipe.run()[0]) == 0
+
+
+def test_results_are_accepted_while_another_thread_loads_masked_arrays(monkeypatch):
+    """The module is there then, without its class."""
+    monkeypatch.setitem(sys.modules, "numpy.ma", ModuleType("numpy.ma"))
+    assert not has_mask(np.zeros(2))
 
 
 @pytest.mark.parametrize("batched", [False, True])
