@@ -4,6 +4,7 @@ import ast
 import collections
 import functools
 import graphlib
+import os
 import re
 import shutil
 import subprocess
@@ -98,6 +99,7 @@ LATE_IMPORTS = (
     "pipeflow/executor/workers/__init__.py",
     "pipeflow/handle/__init__.py",
     "pipeflow/loading/__init__.py",
+    "pipeflow/kernels/kept_code.py",
     "pipeflow/kernels/cpu/__init__.py",
     "pipeflow/kernels/gpu/__init__.py",
     "pipeflow/commands/__init__.py",
@@ -504,3 +506,21 @@ def test_a_small_pipeline_loads_only_what_it_uses():
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_kept_kernels_and_orders_of_readers_load_no_large_module(tmp_path):
+    """Many pipelines need them for their first batch."""
+    program = (
+        "import sys\nimport numpy as np\nfrom pipeflow.kernels.kept_code import KernelFiles, folder_for\n"
+        "from pipeflow.operators.readers.windowed_order import Groups, shuffled\n"
+        "files = KernelFiles(folder_for('some'), 'kernel')\nfiles.save('key', 7)\n"
+        "order = shuffled(Groups(np.array([4, 8, 12]), 6), 0, 12, np.arange(12), 1, 0)\n"
+        "loaded = [x for x in ('tempfile', 'shutil', 'numpy.ma') if x in sys.modules]\n"
+        "print(files.load('key'), sorted(order.tolist()) == list(range(12)), loaded)"
+    )
+    given = os.environ | {"PIPEFLOW_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(
+        command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG, env=given
+    )
+    assert result.stdout.strip() == "7 True []", result.stderr

@@ -14,15 +14,14 @@ import hashlib
 import logging
 import os
 import pickle
-import shutil
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from pipeflow import system, timing
@@ -63,8 +62,9 @@ def why_not(folder: Path) -> str:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = refusal(folder)
         if not reason:
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+            descriptor, path = _new_file(folder, "probe-")
+            os.close(descriptor)
+            path.unlink()
     except OSError as error:
         return f"{folder}: {error.strerror}"
     return reason
@@ -102,7 +102,8 @@ def _temporary_base() -> Path | None:
     """A folder for this process and the processes that it starts; it is removed when this process ends."""
     for parent in (None, "/dev/shm"):
         try:
-            base = Path(tempfile.mkdtemp(prefix="pipeflow-kernels-", dir=parent))
+            # Loaded only here and in `_remove`: it takes a while, and hardly any process needs it.
+            base = Path(resolve_name("tempfile:mkdtemp")(prefix="pipeflow-kernels-", dir=parent))
         except OSError:
             continue
         os.environ[SHARED] = str(base)
@@ -113,7 +114,13 @@ def _temporary_base() -> Path | None:
 
 def _remove(base: Path, owner: int) -> None:
     if os.getpid() == owner:  # not a forked child
-        shutil.rmtree(base, ignore_errors=True)
+        resolve_name("shutil:rmtree")(base, ignore_errors=True)
+
+
+def _new_file(folder: Path, prefix: str) -> tuple[int, Path]:
+    """Creates a file with a random name, and opens it: (descriptor, path). No existing file is written to."""
+    path = folder / f"{prefix}{os.urandom(8).hex()}"
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600), path
 
 
 class KernelFiles:
@@ -150,16 +157,15 @@ class KernelFiles:
         """Stores a specialisation completely or not at all."""
         path = self.path(key)
         content = self._dumps(data)
-        temporary = ""
+        temporary = None
         try:
-            # A random name, created by O_EXCL: no existing file is written to.
-            descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=path.name)
+            descriptor, temporary = _new_file(self.folder, path.name)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(hashlib.sha256(content).digest() + content)
             os.replace(temporary, path)
         except OSError as error:
             if temporary:
-                Path(temporary).unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
             log.debug("kernel %s was not stored: %r", self.name, error)
 
     def flush(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.operators.readers.order import Order, mix, permute
+from pipeflow.operators.readers.order import Order, distinct, mix, permute
 
 BLOCK = 4096
 Weights = Sequence[float] | Callable[[int], Sequence[float]] | None
@@ -189,12 +189,12 @@ class MixedOrder(Order):
         share = self.schedule.share(epoch)
         index = np.empty(len(position), np.int64)
         block = position // BLOCK
-        for number in np.unique(block).tolist():
+        for number in distinct(block):
             there = np.flatnonzero(block == number)
             start = number * BLOCK
             sources, ordinals = _block(share, start, min(BLOCK, self.size - start), self.permutation_seed, epoch)
             within = position[there] - start
-            for source in np.unique(sources[within]).tolist():
+            for source in distinct(sources[within]):
                 mine = sources[within] == source
                 index[there[mine]] = self._of_source(source, ordinals[within[mine]])
         return index
@@ -203,7 +203,7 @@ class MixedOrder(Order):
         child = self._seeded[source]
         epochs, places = np.divmod(ordinals, child.size)
         index = np.empty(len(ordinals), np.int64)
-        for epoch in np.unique(epochs).tolist():
+        for epoch in distinct(epochs):
             there = epochs == epoch
             index[there] = child.indices(places[there], epoch)
         return index + sum(self.schedule.sizes[:source])

@@ -76,6 +76,11 @@ def located(ends: np.ndarray, index: int) -> tuple[int, int]:
     return part, index - (int(ends[part - 1]) if part else 0)
 
 
+def distinct(numbers: np.ndarray) -> list[int]:
+    """The different numbers, in order. `np.unique` would load numpy.ma, which takes longer than many first batches."""
+    return sorted(set(numbers.tolist()))
+
+
 def mix(value: int) -> int:
     """A 64-bit bijection whose output bits all depend on all input bits (the finaliser of splitmix64)."""
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
@@ -264,8 +269,7 @@ class Order:
         """`count` picks of the strided order from place `start` of an endless line of epochs."""
         epoch, position = np.divmod(start + self.shard_id + self.num_shards * np.arange(count), self.size)
         index = np.empty(count, np.int64)
-        # np.unique would load numpy.ma, which takes longer than many first batches.
-        for number in sorted(set(epoch.tolist())):
+        for number in distinct(epoch):
             there = epoch == number
             index[there] = self.indices(position[there], number)
         return Picks(index, position, epoch, np.zeros(count, bool))

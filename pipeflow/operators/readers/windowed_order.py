@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.operators.readers.order import Order, permute
+from pipeflow.operators.readers.order import Order, distinct, permute
 
 _GROUPS, _ROWS = 2, 3  # distinguish the keys of the two permutations
 
@@ -59,7 +59,7 @@ def shuffled(groups: Groups, first: int, count: int, places: np.ndarray, seed: i
     layout = _layout(groups, first, count, seed, epoch)
     window = np.searchsorted(layout.window_ends, places, side="right")
     rank = np.empty(len(places), np.int64)
-    for number in np.unique(window).tolist():
+    for number in distinct(window):
         begin = int(layout.window_ends[number - 1]) if number else 0
         size = int(layout.window_ends[number]) - begin
         there = window == number
