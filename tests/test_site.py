@@ -4,7 +4,10 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from pipeflow import fn, types
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +26,17 @@ def source(tmp_path_factory):
 def prose(page):
     """A page without its blocks of code."""
     return re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+
+
+def test_pictures_show_what_an_operator_does(monkeypatch):
+    """Each call of the gallery's own runs and changes the scene; the other pictures are examples, which have tests."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    gallery = importlib.import_module("operator_gallery")
+    names = {"fn": fn, "types": types, "np": np, **gallery.arrays()}
+    for name, code in gallery.PICTURES.items():
+        made = np.asarray(gallery.shown(eval(code, dict(names)))["data"][0])
+        assert made.shape != gallery.SCENE.shape or (made != gallery.SCENE).any(), name
+    assert gallery.picture_of("experimental.remap").startswith("fn.experimental.remap(")
 
 
 def test_every_link_leads_somewhere(source):

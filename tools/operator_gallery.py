@@ -24,11 +24,55 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from augmentation_gallery import SCENE
 
 ROUNDS = 5
+# Calls that show more than the first example of the declaration, whose image is small or whose arguments are the defaults.
+PICTURES = {
+    "brightness": "fn.brightness(image, brightness=1.4)",
+    "brightness_contrast": "fn.brightness_contrast(image, brightness=0.7, contrast=0.5)",
+    "channel_shift": "fn.channel_shift(image, shift=[60.0, -40.0, 0.0])",
+    "color_jitter": "fn.color_jitter(image, brightness=(0.7, 1.3), hue=(-60.0, 60.0))",
+    "color_twist": "fn.color_twist(image, hue=200.0, saturation=1.3, brightness=1.1, contrast=1.2)",
+    "contrast": "fn.contrast(image, contrast=1.8)",
+    "contrast_about_mean": "fn.contrast_about_mean(image, contrast=1.8)",
+    "crop": "fn.crop(image, crop=(100, 100), crop_pos_x=0.15, crop_pos_y=0.6)",
+    "crop_mirror_normalize": "fn.crop_mirror_normalize(image, crop=(120, 160), mirror=1, mean=[90.0], std=[60.0])",
+    "cutmix": "fn.cutmix([image, 255 - image], [vector, vector], share=0.6, partner=1)",
+    "debayer": "fn.debayer(bayer, blue_position=(0, 0))",
+    "dilate": "fn.dilate(image, mask_size=(7, 7))",
+    "distortions.elastic": "fn.remap(image, *fn.distortions.elastic(image, alpha=150.0, sigma=6.0))",
+    "distortions.grid": "fn.remap(image, *fn.distortions.grid(image, limit=0.45))",
+    "distortions.optical": "fn.remap(image, *fn.distortions.optical(image, strength=0.6))",
+    "distortions.thin_plate": "fn.remap(image, *fn.distortions.thin_plate(image, scale=0.06))",
+    "enhance": "fn.enhance(image, alpha=1.0)",
+    "erase": "fn.erase(image, anchor=(30, 20, 80, 120), shape=(50, 60, 40, 50), fill_value=[250, 120, 60])",
+    "erode": "fn.erode(image, mask_size=(7, 7))",
+    "filter": "fn.filter(image, np.float32([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]]))",
+    "gaussian_blur": "fn.gaussian_blur(image, sigma=3.0)",
+    "hsv": "fn.hsv(image, hue=-40.0, saturation=1.4, value=0.8)",
+    "hue": "fn.hue(image, hue=120.0)",
+    "jpeg_compression_distortion": "fn.jpeg_compression_distortion(image, quality=4)",
+    "lookup_table": "fn.lookup_table(image, keys=range(256), values=[v // 64 * 85 for v in range(256)], dtype=types.UINT8)",
+    "median_blur": "fn.median_blur(image, window_size=(7, 7))",
+    "mixup": "fn.mixup([image, 255 - image[:, ::-1]], [vector, vector], share=0.6, partner=1)",
+    "motion_blur": "fn.motion_blur(image, size=15, angle=30.0)",
+    "multi_paste": "fn.multi_paste(image, in_ids=[0, 0], out_anchors=[0, 0, 75, 100], output_size=(225, 300))",
+    "normalize": "fn.normalize(image, axes=(0, 1), scale=60.0, shift=128.0, dtype=types.UINT8)",
+    "pad": "fn.pad(image, axes=(0, 1), shape=(200, 260), fill_value=40)",
+    "random_resized_crop": "fn.random_resized_crop(image, size=(150, 200), random_area=(0.2, 0.5))",
+    "remap": "fn.remap(image, columns + 6 * np.sin(rows / 8), rows + 4 * np.sin(columns / 9))",
+    "resize": "fn.resize(image, size=(40, 60))",
+    "resize_crop_mirror": "fn.resize_crop_mirror(image, resize_shorter=220, crop=(150, 200), mirror=1)",
+    "saturation": "fn.saturation(image, saturation=2.5)",
+    "slice": "fn.slice(image, rel_start=(0.5, 0.1), rel_end=(1.0, 0.9), axes=(1, 0))",
+    "solarize": "fn.solarize(image, threshold=128.0)",
+    "transpose": "fn.transpose(image, perm=(1, 0, 2))",
+    "unsharp_mask": "fn.unsharp_mask(image, sigma=3.0, amount=1.5)",
+    "water": "fn.water(image, ampl_x=4.0, ampl_y=4.0, freq_x=0.1, freq_y=0.1)",
+}
 HEAD = """
 ## A picture an operator
 
-Each card is the first example of an operator's declaration, run on one sample when this page was built: what it makes, its
-code, and its time (the median of five calls outside of a pipeline, on one thread). The title leads to its arguments.
+Each card is a call of an operator, run when this page was built: what it makes, its code, and its time (the median of five
+calls outside of a pipeline, on one thread). The title leads to its arguments.
 
 ::::{grid} 2 2 3 3
 :gutter: 2
@@ -52,6 +96,8 @@ def arrays() -> dict[str, Any]:
         "volume": frames,
         "mask": (rows > columns).astype(np.int32)[..., None],
         "bayer": bayer,
+        "rows": rows.astype(np.float32),
+        "columns": columns.astype(np.float32),
     }
     return {**example_data.arrays(), **made}
 
@@ -72,7 +118,7 @@ def _cards(folder: Path) -> str:
     parts = [HEAD]
     for operator in public():
         name = operator.name
-        code = next((text for text in examples(operator) if "\n" not in text), "")
+        code = picture_of(name) or next((text for text in examples(operator) if "\n" not in text), "")
         if not code or operator.factory is not None:
             continue  # it makes nodes, and has no example of its own
         picture = folder / f"{name}.png"
@@ -90,6 +136,12 @@ def _cards(folder: Path) -> str:
             f"`{code}`\n\n{1e3 * seconds:.2f} ms\n:::\n\n"
         )
     return "".join([*parts, "::::\n"])
+
+
+def picture_of(name: str) -> str:
+    """The call of PICTURES for an operator or its experimental name; empty if there is none."""
+    present = name.removeprefix("experimental.")
+    return PICTURES.get(present, "").replace(f"fn.{present}(", f"fn.{name}(")
 
 
 def drawn(code: str, known: dict[str, Any], path: Path) -> float:

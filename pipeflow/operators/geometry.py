@@ -493,7 +493,7 @@ def padded_alike(data: list[np.ndarray], fill: Any, args: Sequence[Any], layout:
     largest = [tuple(map(max, zip(*shapes, strict=True)))]
     targets = {padded_shape(shape, largest, args[0], args[1], args[2], args[3], layout) for shape in shapes}
     target, values = min(targets), fill_values_of((fill,), dtype)
-    byte = byte_around(values, target, target)
+    byte = byte_around(values, target, target, target)
     if byte is None or len(targets) > 1 or any(shape[2:] != target[2:] for shape in shapes):
         return None
     result = out((len(data), *target), dtype)
@@ -512,7 +512,7 @@ def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
     """Puts the data at the beginning of the output, and the value in the rest."""
     target = out.shape
     values = fill_values_of((fill,), data.dtype)
-    byte = byte_around(values, target, data.shape) if data.size else None
+    byte = byte_around(values, target, data.shape, target) if data.size else None
     if byte is not None:
         return kernels.moving.framed(data, (0, 0), data.shape, (0, 0), byte, out)
     inside = tuple([np.s_[:extent] for extent in data.shape])
@@ -527,7 +527,7 @@ def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     shape, dtype = specs[0].shape, specs[0].dtype
     target = padded_shape(shape, [shape], args.axes, args.axis_names, args.shape, args.align, specs[0].layout)
-    byte = byte_around(fill_values_of((args.fill_value,), dtype), target, shape)
+    byte = byte_around(fill_values_of((args.fill_value,), dtype), target, shape, target)
     if byte is None or 0 in shape:
         return None
     return kernels.moving.framing(shape, dtype.itemsize, (0, 0), shape, (0, 0), byte, target)

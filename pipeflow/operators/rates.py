@@ -3,6 +3,8 @@
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from pipeflow.declare import UNKNOWN, Arg, parameters
 from pipeflow.kernels import cpu as kernels
 
@@ -46,6 +48,8 @@ def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: 
         for name, rate in (("in_rate", in_rate), ("out_rate", out_rate)):
             if rate <= 0:
                 raise ValueError(f"{name} must be positive, got {rate}")
+        # A rate that differs from sample to sample is float32: a constant one of equal value must be equal to it.
+        in_rate, out_rate = float(np.float32(in_rate)), float(np.float32(out_rate))
     if out_rate / in_rate < kernels.audio_resample.SMALLEST:
         raise ValueError(f"the factor {out_rate / in_rate:g} is too small: the lowest is 1/4096")
     return kernels.audio_resample.quotient(out_rate, in_rate)

@@ -383,7 +383,7 @@ def cut(
     out = np.empty(window.shape, part.dtype)
     values = fill_table(fill_values, part.dtype, data.shape, channel)
     if dtype in (None, data.dtype) and part.size:
-        byte = byte_around(values, data.shape, window.extents)
+        byte = byte_around(values, data.shape, window.extents, window.shape)
         if byte is not None:
             return kernels.moving.framed(data, window.low, window.extents, window.offset, byte, out)
     inside = tuple([np.s_[begin : begin + size] for begin, size in zip(window.offset, window.extents)])
@@ -411,7 +411,7 @@ def cutting(
         view = tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])
         return lambda data: data[view]
     channel = spec.layout.find("C") if spec.layout else -1
-    byte = byte_around(fill_table(fill_values, dtype, shape, channel), shape, window.extents)
+    byte = byte_around(fill_table(fill_values, dtype, shape, channel), shape, window.extents, window.shape)
     if byte is None or 0 in window.extents:
         return None
     empty, target = np.empty, tuple(window.shape)
@@ -422,11 +422,11 @@ def cutting(
 _place_cut = lru_cache(maxsize=1024)(place_cut)
 
 
-def byte_around(values: np.ndarray, shape: Sequence[int], extents: Sequence[int]) -> int | None:
-    """The byte that fills everything outside a part of an image of this shape; None if the values are not one byte, or if the
-    part is smaller along other axes than the first two.
+def byte_around(values: np.ndarray, shape: Sequence[int], extents: Sequence[int], target: Sequence[int]) -> int | None:
+    """The byte that fills everything outside a part of an image of this shape in a target; None if the values are not one
+    byte, or if the part or the target has other extents than the image along axes after the first two.
     """
-    if values.size != 1 or len(shape) < 2 or list(extents[2:]) != list(shape[2:]):
+    if values.size != 1 or len(shape) < 2 or not list(extents[2:]) == list(shape[2:]) == list(target[2:]):
         return None
     found = values.tobytes()
     return found[0] if len(set(found)) == 1 else None

@@ -462,7 +462,7 @@ class Recorder:
         call.name = value.name if isinstance(value, types.ArrayConstant) else None
         node = self._record(call, ())
         node.source.weak = type(value) in (bool, int, float)
-        return node
+        return node.gpu() if getattr(value, "device", "cpu") == "gpu" else node
 
 
 def _is_input_set(value: Any) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import scipy.signal
 import soxr
 
-from pipeflow import fn, types
+from pipeflow import fn, pipeline_def, types
 from pipeflow.kernels.cpu import audio_resample
 from pipeflow.tensors import TensorListCPU
 
@@ -225,3 +225,14 @@ def test_a_ratio_of_small_integers_is_exact(rates, expected):
     assert audio_resample.quotient(*rates) == expected
     assert isinstance(audio_resample.quotient(*rates), Fraction)
     assert isinstance(audio_resample.quotient(1.0, np.pi), float)
+
+
+def test_a_rate_of_the_sample_equals_a_constant_one(noise):
+    """One is float32 and the other is not; equal rates leave the signal as it is."""
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        rate = fn.external_source(lambda: [np.float32(2.7)])
+        return fn.audio_resample(fn.external_source(lambda: [noise]), in_rate=2.7, out_rate=rate)
+
+    np.testing.assert_array_equal(define().run()[0].at(0), noise)

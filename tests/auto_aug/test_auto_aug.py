@@ -410,3 +410,30 @@ def test_the_published_policies_stay_what_they_are(policy, count, probabilities,
     assert len(steps) == count
     assert sum(probability for _, probability, _ in steps) == pytest.approx(probabilities)
     assert sum(magnitude or 0 for _, _, magnitude in steps) == magnitudes
+
+
+@pytest.mark.parametrize(
+    "augment",
+    [
+        lambda data: auto_augment.auto_augment_image_net(data, shape=[20, 30]),
+        lambda data: rand_augment.rand_augment(data, n=2, m=9, shape=[20, 30]),
+        lambda data: trivial_augment.trivial_augment_wide(data, shape=[20, 30]),
+    ],
+    ids=["auto_augment", "rand_augment", "trivial_augment_wide"],
+)
+def test_programs_for_a_gpu_run_on_the_cpu_with_the_same_result(augment):
+    """Data after .gpu(), where masks and windows are constants on the GPU."""
+    images = list(np.random.default_rng(2).integers(0, 256, (12, 20, 30, 3)).astype(np.uint8))
+
+    def run(moved):
+        @pipeline_def(batch_size=12, num_threads=2, device_id=None, seed=5, enable_conditionals=True)
+        def define():
+            data = fn.external_source(lambda: images, layout="HWC")
+            return augment(data.gpu() if moved else data)
+
+        return np.stack([np.asarray(sample) for sample in define().run()[0].samples()])
+
+    with pytest.warns(UserWarning, match="GPU|gpu|CPU"):
+        moved = run(True)
+    np.testing.assert_array_equal(moved, run(False))
+    assert (moved != np.stack(images)).any()

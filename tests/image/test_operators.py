@@ -163,6 +163,32 @@ def test_slices_by_elements_and_by_shares():
     refused("axis 2 is out of range", ValueError, lambda: fn.slice(data, start=(0,), axes=(2,)))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
+def test_a_window_beyond_the_data_is_filled_along_every_axis(dtype):
+    """Of one to four axes, any of which grows, shrinks or moves: called once, called again, and in a pipeline."""
+    rng = np.random.default_rng(9)
+    for _ in range(120):
+        data = rng.integers(1, 99, rng.integers(1, 4, int(rng.integers(1, 5)))).astype(dtype)
+        start, shape = rng.integers(-2, 3, data.ndim), rng.integers(1, 5, data.ndim)
+        fill = int(rng.choice([0, 7]))
+        expected = np.full(shape, fill, dtype)
+        for place in np.ndindex(*shape):
+            source = np.add(place, start)
+            if (source >= 0).all() and (source < data.shape).all():
+                expected[place] = data[tuple(source)]
+        options = {"start": start.tolist(), "shape": shape.tolist(), "axes": list(range(data.ndim))}
+        options |= {"out_of_bounds_policy": "pad", "fill_values": [float(fill)]}
+        for _ in range(3):
+            np.testing.assert_array_equal(fn.slice(data, **options), expected)
+
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+        def define(data=data, options=options):
+            return fn.slice(fn.external_source(lambda: [data, data]), **options)
+
+        if rng.integers(4) == 0:
+            np.testing.assert_array_equal(define().run()[0].at(1), expected)
+
+
 def test_normalising_checks_its_channels():
     """Means and deviations are one number or one a channel; a deviation is not 0."""
     refused("mean has 2 values for 3 channels", ValueError, lambda: fn.crop_mirror_normalize(IMAGE, mean=[1.0, 2.0]))
