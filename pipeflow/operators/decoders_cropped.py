@@ -26,6 +26,7 @@ from pipeflow.operators.windows import (
     BOUNDS,
     CROP_WINDOW,
     RANDOM_WINDOW,
+    check_random_window,
     crop_extents,
     place_window,
     random_window,
@@ -146,12 +147,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 @image_random_crop.check
 def _(args: Any) -> None:
     check_options(args)
-    for name in ("random_area", "random_aspect_ratio"):
-        bounds = getattr(args, name)
-        if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
-            raise ValueError(f"{name} must be two positive numbers, the smaller one first, got {bounds}")
-    if args.num_attempts < 1:
-        raise ValueError(f"num_attempts must be at least 1, got {args.num_attempts}")
+    check_random_window(args)
 
 
 @operator(

@@ -48,6 +48,7 @@ from pipeflow.operators.sampling import (
 from pipeflow.operators.windows import (
     CROP_WINDOW,
     RANDOM_WINDOW,
+    check_random_window,
     crop_extents,
     crop_extents_of,
     place_window,
@@ -340,10 +341,7 @@ random_resized_crop.loads(load_resize)
 def _(args: Any) -> None:
     if len(args.size) not in (1, 2) or any(extent <= 0 for extent in args.size):
         raise ValueError(f"size must be one or two positive numbers, got {args.size}")
-    for name in ("random_area", "random_aspect_ratio"):
-        low_high = getattr(args, name)
-        if len(low_high) != 2 or not 0 < low_high[0] <= low_high[1]:
-            raise ValueError(f"{name} must be two positive numbers, the smaller one first, got {low_high}")
+    check_random_window(args)
 
 
 @random_resized_crop.infer

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Ints, Sample, Spec, default, operator, required
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import RANDOM_WINDOW, random_window
+from pipeflow.operators.windows import RANDOM_WINDOW, check_random_window, random_window
 
 PAGE = """Random pixels, objects and polygons of masks, and windows around a region."""
 
@@ -326,6 +326,9 @@ def random_crop_generator(shape: Sample, /, *, args: Args, key: Any) -> tuple[Sa
         key, height, width, args.random_area, args.random_aspect_ratio, args.num_attempts
     )
     return np.array([top, left], INT32), np.array([tall, wide], INT32)
+
+
+random_crop_generator.check(check_random_window)
 
 
 @random_crop_generator.infer

@@ -422,6 +422,16 @@ def cutting(
 _place_cut = lru_cache(maxsize=1024)(place_cut)
 
 
+def check_random_window(args: Any) -> None:
+    """Raises ValueError for ranges that are none, and for less than one attempt."""
+    for name in ("random_area", "random_aspect_ratio"):
+        bounds = getattr(args, name)
+        if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
+            raise ValueError(f"{name} must be two positive numbers, the smaller one first, got {bounds}")
+    if args.num_attempts < 1:
+        raise ValueError(f"num_attempts must be at least 1, got {args.num_attempts}")
+
+
 def byte_around(values: np.ndarray, shape: Sequence[int], extents: Sequence[int], target: Sequence[int]) -> int | None:
     """The byte that fills everything outside a part of an image of this shape in a target; None if the values are not one
     byte, or if the part or the target has other extents than the image along axes after the first two.

@@ -197,6 +197,10 @@ def test_drawn_windows_are_as_asked():
         assert 0.19 * 20000 < extents.prod() < 0.31 * 20000
         assert 0.95 < extents[1] / extents[0] < 2.05
     refused("two or three numbers, got shape", ValueError, lambda: fn.random_crop_generator(np.int64([1])))
+    for options in ({"random_area": [0.5, 0.1]}, {"random_aspect_ratio": [0.0, 1.0]}, {"random_area": [0.5]}):
+        message = "must be two positive numbers, the smaller one first"
+        refused(message, ValueError, lambda options=options: fn.random_crop_generator(np.int64([8, 9]), **options))
+    refused("num_attempts must be", ValueError, lambda: fn.random_crop_generator(np.int64([8, 9]), num_attempts=0))
 
 
 def test_a_random_object_is_cut_out_with_its_mask():
