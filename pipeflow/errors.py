@@ -75,7 +75,7 @@ class RaggedBatch(ValueError, RuntimeError):
 
 
 class WrongResult(TypeError, RuntimeError):
-    """User code returned a value that is not an array, or arrays of different types."""
+    """User code returned a value that is not an array, or the arrays of a batch have different types."""
 
 
 class WrongShape(ValueError, RuntimeError):

@@ -10,7 +10,7 @@ from pipeflow import seeds, system
 from pipeflow.declare import column_values
 from pipeflow.device.tables import DeviceColumn
 from pipeflow.device.tensors import TensorListGPU
-from pipeflow.errors import BadType, BadValue, add_notes, count_of
+from pipeflow.errors import WrongResult, WrongShape, add_notes, count_of
 from pipeflow.plan import Plan, Step
 from pipeflow.tensors import TensorListCPU
 
@@ -414,9 +414,9 @@ def check_outputs(batch: BatchRun, step: Step) -> None:
             ndim = first.ndim
             for sample, array in enumerate(values):
                 if array is not None and (array.dtype != first.dtype or array.ndim != ndim):
-                    kind = BadType if array.dtype != first.dtype else BadValue
+                    kind = WrongResult if array.dtype != first.dtype else WrongShape
                     text = f"output {output} has samples of different kinds in one batch: {_kind(first)} for the first and "
-                    advice = "" if step.user_code or kind is BadValue else ": fn.cast gives them one type"
+                    advice = "" if step.user_code or kind is WrongShape else ": fn.cast gives them one type"
                     batch.fail(kind(f"{text}{_kind(array)} for sample {sample}{advice}"), step, sample)
                     break
         if layout and len(layout) != ndim:
