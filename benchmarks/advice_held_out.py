@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-import _ten
+import _held_out
 import advice
 
 if __name__ == "__main__":
-    sys.exit(advice.main(_ten.cases, "advice_held_out", __doc__))
+    sys.exit(advice.main(_held_out.cases, "advice_held_out", __doc__))

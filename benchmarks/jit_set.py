@@ -1,6 +1,6 @@
 """How many of thirty functions does `jit="auto"` compile, are the results right, and how near are they to kernels by hand?
 
-The functions are in `_thirty.py`: expressions, masks, slices, loops, early returns, dictionaries, closures, random numbers. The
+The functions are in `_functions_for_jit.py`: expressions, masks, slices, loops, early returns, dictionaries, closures, random numbers. The
 cost of a function is that of a pipeline with it, less that of the same pipeline without it. The kernel is called in a loop
 over the same arrays outside any pipeline. A function that gives the same results when it is compiled, and is not faster, goes
 on as plain NumPy, and is compared as it runs. The kernels are plain loops; for slices and simple expressions NumPy is faster
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from _harness import Target, header, save, table, verdicts
-from _thirty import SET, Written
+from _functions_for_jit import SET, Written
 
 from pipeflow import fn, pipeline_def
 
