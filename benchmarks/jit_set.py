@@ -1,8 +1,8 @@
 """How many of thirty functions does `jit="auto"` compile, are the results right, and how near are they to kernels by hand?
 
-The functions are in `_functions_for_jit.py`: expressions, masks, slices, loops, early returns, dictionaries, closures, random numbers. The
-cost of a function is that of a pipeline with it, less that of the same pipeline without it. The kernel is called in a loop
-over the same arrays outside any pipeline. A function that gives the same results when it is compiled, and is not faster, goes
+The functions are in `_functions_for_jit.py`: expressions, masks, slices, loops, early returns, dictionaries, closures, random
+numbers. The cost of a function is that of a pipeline with it, less that of the same pipeline without it. The kernel is called
+in a loop over the same arrays outside any pipeline. A function that gives the same results when it is compiled, and is not faster, goes
 on as plain NumPy, and is compared as it runs. The kernels are plain loops; for slices and simple expressions NumPy is faster
 than these, so a figure below 1 says little. Both take turns; all times are processor time of one thread. Every result of the
 pipeline, before and after the compiled code has taken over, is compared with the plain function, bit by bit.
@@ -19,8 +19,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from _harness import Target, header, save, table, verdicts
 from _functions_for_jit import SET, Written
+from _harness import Target, header, save, table, verdicts
 
 from pipeflow import fn, pipeline_def
 
