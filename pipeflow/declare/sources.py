@@ -156,7 +156,7 @@ class Source:
         del indices, room
         return None
 
-    def files(self, indices: np.ndarray) -> FilesToRead | None:
+    def files_to_read(self, indices: np.ndarray) -> FilesToRead | None:
         """The files of several samples, if the first output of each sample is the bytes of a file of this machine."""
         del indices
         return None

@@ -9,12 +9,14 @@ import pytest
 import simplejpeg
 
 from pipeflow import fn, pipeline_def
+from pipeflow.declare import find, registration
 from pipeflow.errors import BadData
 from pipeflow.executor.runners import chain
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import jpeg, jpeg_switch, kernel_calls, start, whole_files
 from pipeflow.operators.readers import file
 from pipeflow.operators.readers.files import Paths
+from pipeflow.operators.readers.reader import reader
 
 pytestmark = [
     pytest.mark.timeout(600),  # the first test compiles the kernel
@@ -225,3 +227,31 @@ def test_every_batch_has_its_own_files(images, threads):
             seen.append(number)
             np.testing.assert_array_equal(image, simplejpeg.decode_jpeg((images / f"{number}.jpg").read_bytes()))
     assert sorted(seen[:8]) == list(range(8))
+
+
+def test_a_reader_of_the_user_may_have_files(images, monkeypatch):
+    """An attribute of this name is its own affair: compiled code reads nothing for it."""
+    monkeypatch.setattr(registration, "registry", dict(registration.registry))
+
+    @reader("readers.of_a_test")
+    class OfATest:
+        """Reads files."""
+
+        def __init__(self, *, root: str) -> None:
+            self.files = [f"{root}/{number}.jpg" for number in range(8)]
+
+        def __len__(self) -> int:
+            return len(self.files)
+
+        def fetch(self, index: int) -> np.ndarray:
+            return np.fromfile(self.files[index], np.uint8)
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def pipeline():
+        return fn.decoders.image(find("readers.of_a_test")(root=str(images)))
+
+    pipe = pipeline()
+    for _ in range(3):
+        for begin, (batch,) in zip((0, 4), pipe.epoch(), strict=True):
+            for number, image in enumerate(batch, begin):
+                np.testing.assert_array_equal(image, simplejpeg.decode_jpeg((images / f"{number}.jpg").read_bytes()))

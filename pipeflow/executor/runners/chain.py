@@ -102,7 +102,7 @@ class Chain:
             assert step.fetched_from is not None
             indices, found = batch.values[step.inputs[0][0]], None
             if isinstance(indices, np.ndarray):
-                found = step.fetched_from.files(indices.reshape(batch.size).astype(np.int64))
+                found = step.fetched_from.files_to_read(indices.reshape(batch.size).astype(np.int64))
             if found is not None and not step.keep_columns(batch, found.columns, 1):
                 found = None
             batch.columns[self] = found

@@ -97,7 +97,7 @@ class FileReader:
             return None
         return Fetched((files, self._labels[indices][:, None]), np.flatnonzero(files.sizes < 0).tolist())
 
-    def files(self, indices: np.ndarray) -> FilesToRead | None:
+    def files_to_read(self, indices: np.ndarray) -> FilesToRead | None:
         """The same files for compiled code, which reads them itself."""
         paths = self._paths.addresses(indices)
         return None if paths is None else FilesToRead(paths, OPEN_FLAGS, (self._labels[indices][:, None],))

@@ -11,7 +11,8 @@ called by the pipeline's threads, several at a time. The arrays that it returns 
 its arrays must return copies. A reader with ``far = True`` is read ahead on other threads (`ahead.py`). If it knows where the
 bytes of a sample are, it has ``spans(index)`` and ``assembled(index, parts)``. A reader with ``in_groups = True`` reads groups
 of samples, which are requested in advance (`groups_ahead.py`). A reader with ``fetch_many(indices, room)`` can return several
-samples in one call, if the steps after it run for several samples too.
+samples in one call, if the steps after it run for several samples too. One with ``files_to_read(indices)`` lets compiled code
+read its files.
 """
 
 import inspect
@@ -180,9 +181,9 @@ class Reader(Source):
             return super().fetch_many(indices, room)
         return read(indices, room)
 
-    def files(self, indices: np.ndarray) -> FilesToRead | None:
+    def files_to_read(self, indices: np.ndarray) -> FilesToRead | None:
         """The files of several samples, if compiled code may read them."""
-        find = getattr(self.samples, "files", None)
+        find = getattr(self.samples, "files_to_read", None)
         return None if find is None or self._ahead is not None or getattr(self.samples, "far", False) else find(indices)
 
     def reset(self) -> None:
