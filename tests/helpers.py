@@ -1,10 +1,12 @@
-"""What tests of many folders share: clocks that they set, calls that must come back, functions that hang until told, and
-the operator calls that a function makes."""
+"""What tests of many folders share: clocks that they set, calls that must come back, functions that hang until told, the
+operator calls that a function makes, and the samples that compiled chains have done."""
 
 import threading
 import time
+from contextlib import contextmanager
 
 from pipeflow import declare, timing
+from pipeflow.executor.runners import chain
 
 
 class SetClock:
@@ -84,3 +86,20 @@ def calls_of(function, interpret=lambda call: None):
     finally:
         declare.interpreter.reset(token)
     return calls
+
+
+@contextmanager
+def chains_counted(monkeypatch, chained=True):
+    """Gives the list of the samples of the first batch that chains have done; without ``chained`` there are no chains."""
+    done, run = [], chain.Chain.run
+
+    def counted(self, batch, rows, *rest):
+        samples = run(self, batch, rows, *rest)
+        done.extend(samples if batch.index == 0 else ())
+        return samples
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain.Chain, "run", counted)
+        if not chained:
+            patch.setattr(chain, "_able", lambda _step: False)
+        yield done

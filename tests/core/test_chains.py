@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import simplejpeg
 from generate_docs import examples, public
+from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.executor.runners import chain
 from pipeflow.kernels.cpu import image_programs, jpeg, jpeg_switch, kernel_calls, start
 
 pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
@@ -86,17 +86,7 @@ def ready(monkeypatch):
 
 def batches(definition, monkeypatch, chained):
     """Two batches: the bytes, the types and the shapes of all outputs; and how many samples chains have done in the first."""
-    done, run = [], chain.Chain.run
-
-    def counted(self, batch, rows, *rest):
-        ready = run(self, batch, rows, *rest)
-        done.extend(ready if batch.index == 0 else ())
-        return ready
-
-    with monkeypatch.context() as patch:
-        patch.setattr(chain.Chain, "run", counted)
-        if not chained:
-            patch.setattr(chain, "_able", lambda _step: False)
+    with chains_counted(monkeypatch, chained) as done:
         pipe = pipeline_def(batch_size=len(SIZES), num_threads=1, device_id=None, seed=5)(definition)()
         pipe.build()
         results = []

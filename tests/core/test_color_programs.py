@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.executor.runners import chain
 from pipeflow.kernels.cpu import byte_tables
 
 RNG = np.random.default_rng(8)
@@ -15,17 +15,7 @@ DRAWN = {"range": (0.4, 1.7)}
 
 def batches(operator, samples, monkeypatch, chained=True, **options):
     """Three batches of a pipeline, and the number of samples of the first one that a chain has done."""
-    done, run = [], chain.Chain.run
-
-    def counted(self, batch, rows, *rest):
-        ready = run(self, batch, rows, *rest)
-        done.extend(ready if batch.index == 0 else ())
-        return ready
-
-    with monkeypatch.context() as patch:
-        patch.setattr(chain.Chain, "run", counted)
-        if not chained:
-            patch.setattr(chain, "_able", lambda _step: False)
+    with chains_counted(monkeypatch, chained) as done:
 
         @pipeline_def(batch_size=len(samples), num_threads=1, device_id=None, seed=7, **options)
         def pipeline():

@@ -6,9 +6,10 @@ import cv2
 import numpy as np
 import pytest
 import simplejpeg
+from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, seeds, types
-from pipeflow.executor.runners import chain, program
+from pipeflow.executor.runners import program
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels import counts
 from pipeflow.kernels.cpu import (
@@ -82,17 +83,7 @@ def ready(monkeypatch):
 
 def batches(steps, files, monkeypatch, chained=True, **options):
     """Two batches of a pipeline, and the number of samples of the first one that a chain has done."""
-    done, run = [], chain.Chain.run
-
-    def counted(self, batch, rows, *rest):
-        samples = run(self, batch, rows, *rest)
-        done.extend(samples if batch.index == 0 else ())
-        return samples
-
-    with monkeypatch.context() as patch:
-        patch.setattr(chain.Chain, "run", counted)
-        if not chained:
-            patch.setattr(chain, "_able", lambda _step: False)
+    with chains_counted(monkeypatch, chained) as done:
 
         @pipeline_def(batch_size=len(files), num_threads=1, device_id=None, seed=7, **options)
         def pipeline():
