@@ -9,6 +9,7 @@ random places can overlap, but two keys never share a part of their numbers. GPU
 import ctypes
 import hashlib
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -163,13 +164,32 @@ class Key:
 
     def generator(self) -> "np.random.Generator":
         """A new NumPy generator with this key, for code that needs a generator."""
-        return KeyedGenerator().rekey(generator_states(np.array([self.value], np.uint64))[0])
+        return KeyedGenerator().rekey(self.state())
+
+    def borrowed(self) -> "np.random.Generator":
+        """This thread's generator for operators, set to the key: for numbers that are drawn at once, without other calls
+        in between. It takes a tenth of the time of a new one.
+        """
+        keyed = getattr(_THREAD, "keyed", None)
+        if keyed is None:
+            keyed = _THREAD.keyed = KeyedGenerator()
+        return keyed.rekey(self.state())
+
+    def state(self) -> list[int]:
+        """The state of a generator with this key, for KeyedGenerator.rekey."""
+        value = int(self.value)
+        return [*[mix(value ^ counter) for counter in _STATE_COUNTERS], 1, 0]
+
+
+_THREAD = threading.local()
+_STATE = 1 << 40  # the first of the three numbers that are the state of a generator
+_STATE_COUNTERS = [mix((_STATE + index + 1) * GOLDEN & _MASK) for index in range(3)]
 
 
 def generator_states(keys: np.ndarray) -> np.ndarray:
     """Generator states (n, 5 words) of the given keys, for KeyedGenerator.rekey."""
     states = np.zeros((len(keys), 5), np.uint64)
-    states[:, :3] = bits(keys, 3, start=1 << 40)
+    states[:, :3] = bits(keys, 3, start=_STATE)
     states[:, 3] = 1  # SFC64's own counter starts at one; 0 in the fifth word means that no half of a number is kept
     return states
 
@@ -194,12 +214,12 @@ class KeyedGenerator:
         if np.array_equal(words[:4], self._state["state"]["state"]) and words[4] == 0:
             self._words = words
 
-    def rekey(self, state: np.ndarray) -> "np.random.Generator":
+    def rekey(self, state: "np.ndarray | list[int]") -> "np.random.Generator":
         """The generator, set to the beginning of the numbers of ``state``."""
         if self._words is not None:
             self._words[:] = state
         else:
-            self._state["state"]["state"] = state[:4]
+            self._state["state"]["state"] = np.array(state[:4], np.uint64)
             self._state["has_uint32"] = 0
             self._bit_generator.state = self._state
         return self.generator

@@ -14,7 +14,7 @@ from pipeflow import system, types
 from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
-from pipeflow.declare.eager import again, eager
+from pipeflow.declare.eager import NAMES, again, eager
 from pipeflow.declare.opdef import OpDef, Part, Signature
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
 from pipeflow.declare.sources import Source
@@ -28,9 +28,11 @@ class OpFunction(OpDef):
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
         if inputs and not self.order and interpreter.get() is eager:
             # `again` with fewer calls of Python, for one array and arguments that are plain values
-            if len(inputs) == 1 and type(data := inputs[0]) is np.ndarray and not self.random:
+            known = self.known_calls
+            plain = len(inputs) == 1 and not self.random and NAMES not in known
+            if plain and type(data := inputs[0]) is np.ndarray:
                 try:
-                    run = self.known_calls.get((dumps(keywords, 2) if keywords else b"", data.shape, data.dtype))
+                    run = known.get((dumps(keywords, 2) if keywords else b"", data.shape, data.dtype))
                     if run is not None:
                         return run(inputs, None)
                 except Exception:  # arguments of other types, or an error that the complete call reports

@@ -208,6 +208,16 @@ def remap(
     return kernels.displacement.remap(image, *maps, ORIGINS[args.pixel_origin], 0, fill, INTERPOLATIONS[interp], out)
 
 
+@remap.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    image, mapx, mapy = specs
+    plain = all(one.dtype == np.float32 and len(one.shape) == 2 for one in (mapx, mapy))
+    if image.layout != "HWC" or 0 in image.shape or not plain or mapx.shape != mapy.shape:
+        return None
+    options = ORIGINS[args.pixel_origin], INTERPOLATIONS[args.interp]
+    return kernels.displacement.remap_again(image.dtype, image.shape[2], *options)
+
+
 @remap.check
 def _(args: Any) -> None:
     if args.pixel_origin not in ORIGINS:
@@ -326,7 +336,14 @@ def jitter(
     out: Out,
 ) -> Sample:
     """Takes every pixel from a random position near it."""
+    check_degree(nDegree)
     return displaced(image, SCATTER, NOTHING, NOTHING, key.value, nDegree, args, out)
+
+
+def check_degree(degree: int) -> None:
+    """Raises an error for a negative distance."""
+    if degree < 0:
+        raise ValueError(f"nDegree must not be negative, got {degree}")
 
 
 for _op in (water, sphere, jitter):

@@ -62,8 +62,8 @@ def check_sigma(sigma: float) -> None:
 
 
 def numbers_of(key: Any) -> Callable[[tuple[int, ...]], np.ndarray]:
-    """The function that draws float32 numbers from 0 to 1 in any shape."""
-    numbers = key.generator().random
+    """The function that draws float32 numbers from 0 to 1 in any shape, to be called at once."""
+    numbers = key.borrowed().random
 
     def draw(shape: tuple[int, ...]) -> np.ndarray:
         return numbers(shape, np.float32)
@@ -151,23 +151,23 @@ def thin_plate(
     del points, scale, moves
     height, width = extents_of(image.shape, layouts[0])
     check_moves(args)
-    return kernels.distortions.thin_plate(*plate_points(args, key), height, width)
+    return kernels.distortions.thin_plate(plate_moves(args, key), height, width)
 
 
 def check_moves(args: Any) -> None:
-    """Raises an error unless there are as many movements as points."""
+    """Raises an error unless there are as many movements as points, and their deviation is not negative."""
     count = args.points * args.points
     if args.moves is not None and len(args.moves) != 2 * count:
         raise ValueError(f"moves of {count} points are {2 * count} numbers, got {len(args.moves)}")
+    if args.scale < 0:
+        raise ValueError(f"scale must not be negative, got {args.scale}")
 
 
-def plate_points(args: Any, key: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The points and their movements, as fractions of the extents."""
-    places = np.linspace(0, 1, args.points)
-    points = np.stack([axis.ravel() for axis in np.meshgrid(places, places)], axis=1)
+def plate_moves(args: Any, key: Any) -> np.ndarray:
+    """The movements (n, 2) of the points, as fractions of the extents."""
     if args.moves is not None:
-        return points, np.array(args.moves, np.float64).reshape(-1, 2)
-    return points, key.normals(points.size).reshape(-1, 2) * args.scale
+        return np.array(args.moves, np.float64).reshape(-1, 2)
+    return key.normals(2 * args.points * args.points).reshape(-1, 2) * args.scale
 
 
 @thin_plate.check

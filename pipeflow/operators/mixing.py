@@ -48,7 +48,7 @@ def shares_of(args: Any, key: seeds.Key) -> float:
         return args.share
     if not args.alpha > 0:
         raise ValueError(f"alpha must be above 0, got {args.alpha}")
-    return float(key.generator().beta(args.alpha, args.alpha))
+    return float(key.borrowed().beta(args.alpha, args.alpha))
 
 
 def vectors_of(labels: Sequence[np.ndarray], classes: int) -> list[np.ndarray]:

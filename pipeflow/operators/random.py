@@ -316,7 +316,7 @@ def check_parameters(alpha: float, beta: float) -> None:
 
 def beta_numbers(alpha: float, beta: float, shape: tuple[int, ...], dtype: np.dtype, key: seeds.Key) -> np.ndarray:
     """Numbers of the beta distribution."""
-    return np.asarray(key.generator().beta(alpha, beta, shape)).astype(dtype)
+    return np.asarray(key.borrowed().beta(alpha, beta, shape)).astype(dtype)
 
 
 beta.infer(_infer_as(FLOAT))

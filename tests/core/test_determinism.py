@@ -169,6 +169,17 @@ def test_permutations_are_permutations(size):
         assert scalar != permute(np.arange(size), size, 78).tolist()
 
 
+@pytest.mark.parametrize("key", [0, 1, 12345, 2**63, 2**64 - 1])
+def test_every_way_to_a_generator_gives_the_same_numbers(key):
+    """A new generator, that of the thread, and those of a column of keys; also if the memory of the state is not known."""
+    column = seeds.KeyedGenerator().rekey(seeds.generator_states(np.array([key], np.uint64))[0]).random(4).tolist()
+    assert seeds.Key(key).generator().random(4).tolist() == column
+    assert seeds.Key(key).borrowed().random(4).tolist() == column
+    unknown = seeds.KeyedGenerator()
+    unknown._words = None
+    assert unknown.rekey(seeds.Key(key).state()).random(4).tolist() == column
+
+
 def test_rekeyed_generators_forget_the_past():
     """What a generator gave before does not show after it is set to a key."""
     keyed = seeds.KeyedGenerator()

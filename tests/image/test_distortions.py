@@ -85,7 +85,7 @@ def test_a_plate_passes_through_its_points():
     """At each point of the grid the map has that point's move; moves that are all alike shift everything."""
     moves = RNG.normal(0, 0.05, (9, 2))
     points = np.stack([axis.ravel() for axis in np.meshgrid([0, 0.5, 1], [0, 0.5, 1])], axis=1)
-    map_x, map_y = distortions.thin_plate(points, moves, 400, 640)
+    map_x, map_y = distortions.thin_plate(moves, 400, 640)
     for (x, y), (move_x, move_y) in zip(points, moves, strict=True):
         row, column = min(int(y * 400), 399), min(int(x * 640), 639)
         assert abs(map_x[row, column] - (column + 0.5) - 640 * move_x) < 2
@@ -235,6 +235,8 @@ def test_jigsaw_moves_whole_parts():
         ),
         (lambda: fn.distortions.thin_plate(IMAGE, points=1), "points must be at least 2, got 1"),
         (lambda: fn.distortions.thin_plate(IMAGE, moves=[1.0]), "moves of 16 points are 32 numbers, got 1"),
+        (lambda: fn.distortions.thin_plate(IMAGE, scale=-1.0), "scale must not be negative, got -1.0"),
+        (lambda: fn.jitter(IMAGE, nDegree=-1), "nDegree must not be negative, got -1"),
         (lambda: fn.distortions.optical(IMAGE[:0]), "the image has no pixels"),
         (lambda: fn.sharpen(IMAGE, alpha=2.0), "alpha must be from 0 to 1, got 2.0"),
         (lambda: fn.enhance(IMAGE, alpha=2.0), "alpha must be from 0 to 1, got 2.0"),

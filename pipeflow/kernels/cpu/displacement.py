@@ -414,6 +414,31 @@ def perspective_again(
     return run
 
 
+def remap_again(
+    dtype: np.dtype, channels: int, shift: float, interpolation: int
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
+    """`remap` for many calls with maps of float32; None for types that are converted and for the nearest pixel."""
+    if dtype not in FAST or interpolation == NEAREST:
+        return None
+    through = through_maps_linear if interpolation == LINEAR else through_maps_cubic
+    values, few = np.zeros(channels, np.float32), np.empty(0, np.float32)
+    like, plane = np.empty((1, 1, 1), dtype), np.empty((1, 1), np.float32)
+    room = row_of_places(like, 0), few, few
+    compute = machine_code(through, like, room, plane, plane, shift, CONSTANT, values, few, like)
+
+    def run(source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, out: np.ndarray) -> np.ndarray:
+        whole = source.flags.c_contiguous and map_x.flags.c_contiguous and map_y.flags.c_contiguous
+        if source.size >= 2**31 or not whole:
+            return remap(source, map_x, map_y, shift, CONSTANT, values, interpolation, out)
+        columns = out.shape[1]
+        line = np.empty(columns * channels + 16, np.float32)
+        room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
+        compute(source, room, map_x, map_y, shift, CONSTANT, values, line, out)
+        return out
+
+    return run
+
+
 def remap(
     source: np.ndarray,
     map_x: np.ndarray,

@@ -4,21 +4,15 @@ map the centres of pixels.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.jit import kernel, machine_code
 
 COARSE = 8  # pixels between the points where a spline is computed; between them it is interpolated
-
-
-def centers(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Maps that move nothing: x and y of the centre of every pixel."""
-    x, y = np.arange(width, dtype=np.float32) + np.float32(0.5), np.arange(height, dtype=np.float32) + np.float32(0.5)
-    return np.broadcast_to(x, (height, width)), np.broadcast_to(y[:, None], (height, width))
 
 
 def spacing(sigma: float) -> int:
@@ -44,38 +38,71 @@ def elastic_grid(
     smooths a little too, so the window has only the rest of the variance. One number replaces the mean of the numbers of all
     pixels around its point, so it is divided by the square root of their count.
     """
-    step = spacing(sigma)
-    rows, columns = (max(-(-(extent - 1) // step) + 1, 2) for extent in (height, width))
-    noise = draw((2, rows, columns)).astype(np.float32)
+    shape, step, own, size = _window(height, width, sigma)
+    noise = draw(shape)
     noise *= np.float32(2 * alpha / step)
     noise -= np.float32(alpha / step)
+    smooth = np.empty_like(noise)
+    for plane, target in zip(noise, smooth, strict=True):
+        cv2.GaussianBlur(plane, size, own, dst=target, borderType=cv2.BORDER_REFLECT_101)
+    return Grid(smooth, 0.0, 1 / step, 1 / step)
+
+
+@lru_cache(maxsize=64)
+def _window(height: int, width: int, sigma: float) -> tuple[tuple[int, int, int], int, float, tuple[int, int]]:
+    """The shape of the numbers of an elastic distortion, the distance of two, and the deviation and size of the window."""
+    step = spacing(sigma)
+    rows, columns = (max(-(-(extent - 1) // step) + 1, 2) for extent in (height, width))
     own = math.sqrt(max(sigma * sigma - (step * step / 6 if step > 1 else 0), 1e-6)) / step
-    size = (0, 0) if sigma > 0 else (1, 1)
-    smooth = [cv2.GaussianBlur(plane, size, own, borderType=cv2.BORDER_REFLECT_101) for plane in noise]
-    return Grid(np.stack(smooth), 0.0, 1 / step, 1 / step)
+    return (2, rows, columns), step, own, (0, 0) if sigma > 0 else (1, 1)
 
 
 def elastic(
     draw: Callable[[tuple[int, ...]], np.ndarray], height: int, width: int, alpha: float, sigma: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The displacements of ``elastic_grid``, added to the positions of the pixels."""
-    moves, _, share, _ = elastic_grid(draw, height, width, alpha, sigma)
-    maps = np.empty((2, height, width), np.float32)
-    for axis, nodes in enumerate(moves):
-        add_between(nodes, np.float32(share), axis, maps[axis])
-    return maps[0], maps[1]
+    return added(elastic_grid(draw, height, width, alpha, sigma), height, width)
+
+
+def grid(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The maps of a grid whose nodes are moved by (2, rows + 1, columns + 1), in pixels; positions between nodes move along."""
+    return added(even_grid(moves, height, width), height, width)
+
+
+def even_grid(moves: np.ndarray, height: int, width: int) -> Grid:
+    """Nodes from edge to edge of the image."""
+    return Grid(moves, 0.5, (moves.shape[1] - 1) / height, (moves.shape[2] - 1) / width)
+
+
+def added(nodes: Grid, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The positions of the pixels plus their moves, along x and along y."""
+    map_x, map_y = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
+    moves, *places = nodes
+    _adding()(moves, *map(np.float32, places), map_x, map_y)
+    return map_x, map_y
+
+
+@cache
+def _adding() -> Callable[..., None]:
+    """The machine code of `add_moves`."""
+    plane, number = np.empty((0, 0), np.float32), np.float32(0)
+    return machine_code(add_moves, plane[None], number, number, number, plane, plane)
 
 
 @kernel
-def add_between(nodes, share, axis, out):
-    """The place of every pixel's centre along an axis (0 is x), plus the value of a grid of nodes, linear between them.
+def add_moves(moves, offset, tall, wide, map_x, map_y):
+    """The place of every pixel's centre, plus the values of a `Grid`."""
+    add_between(moves[0], offset, tall, wide, 0, map_x)
+    add_between(moves[1], offset, tall, wide, 1, map_y)
 
-    ``share`` is one pixel as a part of the distance of two nodes.
-    """
+
+@kernel
+def add_between(nodes, offset, tall, wide, axis, out):
+    """The place of every pixel's centre along an axis (0 is x), plus the value of a grid of nodes, linear between them."""
     height, width = out.shape
     line, one = np.empty(nodes.shape[1], np.float32), np.float32(1)
     for i in range(height):
-        place = np.float32(i) * share
+        place = (np.float32(i) + offset) * tall
         top = min(int(place), nodes.shape[0] - 2)
         down = place - np.float32(top)
         upper, lower, target = nodes[top], nodes[top + 1], out[i]
@@ -86,39 +113,10 @@ def add_between(nodes, share, axis, out):
         last = np.int32(line.size - 2)
         for j in range(width):
             x = np.float32(np.int32(j))
-            across = x * share
+            across = (x + offset) * wide
             left = min(np.int32(across), last)
             part = across - np.float32(left)
             target[j] = line[left] * (one - part) + line[left + 1] * part + x * add_x + begin
-
-
-@lru_cache(maxsize=64)
-def weights(extent: int, parts: int) -> np.ndarray:
-    """The weights (extent, parts + 1) of the ends of equal parts for the centre of every pixel."""
-    place = (np.arange(extent) + 0.5) * parts / extent
-    part = np.minimum(place.astype(np.int64), parts - 1)
-    result = np.zeros((extent, parts + 1), np.float32)
-    rows = np.arange(extent)
-    result[rows, part] = 1 - (place - part)
-    result[rows, part + 1] = place - part
-    return result
-
-
-def between(nodes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The values of a grid of nodes at every pixel, linear between them."""
-    down, across = weights(height, nodes.shape[0] - 1), weights(width, nodes.shape[1] - 1)
-    return down @ np.ascontiguousarray(nodes, np.float32) @ across.T
-
-
-def even_grid(moves: np.ndarray, height: int, width: int) -> Grid:
-    """Nodes from edge to edge of the image."""
-    return Grid(moves, 0.5, (moves.shape[1] - 1) / height, (moves.shape[2] - 1) / width)
-
-
-def grid(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The maps of a grid whose nodes are moved by (2, rows + 1, columns + 1), in pixels; positions between nodes move along."""
-    x, y = centers(height, width)
-    return between(moves[0], height, width) + x, between(moves[1], height, width) + y
 
 
 @kernel
@@ -151,27 +149,45 @@ def _bent(distance2: np.ndarray) -> np.ndarray:
     return 0.5 * distance2 * np.log(np.maximum(distance2, 1e-20))
 
 
-def thin_plate_grid(points: np.ndarray, moves: np.ndarray, height: int, width: int) -> Grid:
-    """The Grid of a plate that is bent through the moved points (n, 2), which are x and y as fractions of the extents."""
+@lru_cache(maxsize=8)
+def plate_shares(side: int, rows: int, columns: int) -> np.ndarray:
+    """The share of the move of each of `side` x `side` points in the moves of the nodes: (nodes, points)."""
+    points = plate_points(side)
     count = len(points)
     system = np.zeros((count + 3, count + 3))
     system[:count, :count] = _bent(((points[:, None] - points) ** 2).sum(-1))
     system[:count, count] = system[count, :count] = 1
     system[:count, count + 1 :] = points
     system[count + 1 :, :count] = points.T
-    solved = np.linalg.solve(system, np.vstack([moves, np.zeros((3, 2))]))
-    rows, columns = -(-height // COARSE), -(-width // COARSE)
+    solved = np.linalg.inv(system)[:, :count]
     y, x = (
         axis.ravel()
         for axis in np.meshgrid(np.arange(rows + 1) / rows, np.arange(columns + 1) / columns, indexing="ij")
     )
     places = np.stack([x, y], axis=1)
     bent = _bent(((places[:, None] - points) ** 2).sum(-1))
-    found = bent @ solved[:count] + solved[count] + places @ solved[count + 1 :]
-    nodes = found.reshape(rows + 1, columns + 1, 2) * (width, height)
-    return even_grid(nodes.transpose(2, 0, 1), height, width)
+    return bent @ solved[:count] + solved[count] + places @ solved[count + 1 :]
 
 
-def thin_plate(points: np.ndarray, moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+def plate_points(side: int) -> np.ndarray:
+    """The points (n, 2) of a plate, row by row: x and y as fractions of the extents."""
+    places = np.linspace(0, 1, side)
+    return np.stack([axis.ravel() for axis in np.meshgrid(places, places)], axis=1)
+
+
+MANY_SHARES = 1 << 19  # numbers; more are not kept, because few images are so large, and four megabytes would be held
+
+
+def thin_plate_grid(moves: np.ndarray, height: int, width: int) -> Grid:
+    """The Grid of a plate that is bent through a square of points that are moved by (n, 2), as fractions of the extents."""
+    side = math.isqrt(len(moves))
+    rows, columns = -(-height // COARSE), -(-width // COARSE)
+    few = (rows + 1) * (columns + 1) * len(moves) <= MANY_SHARES
+    shares = plate_shares(side, rows, columns) if few else plate_shares.__wrapped__(side, rows, columns)
+    found = (moves * (width, height)).T @ shares.T
+    return even_grid(found.astype(np.float32).reshape(2, rows + 1, columns + 1), height, width)
+
+
+def thin_plate(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """The maps of ``thin_plate_grid``."""
-    return grid(thin_plate_grid(points, moves, height, width).moves, height, width)
+    return grid(thin_plate_grid(moves, height, width).moves, height, width)

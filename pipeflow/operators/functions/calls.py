@@ -68,7 +68,7 @@ def thread_generator(key: seeds.Key) -> "np.random.Generator":
     keyed = getattr(_thread, "keyed", None)
     if keyed is None:
         keyed = _thread.keyed = seeds.KeyedGenerator()
-    return keyed.rekey(seeds.generator_states(np.array([key.value], np.uint64))[0])
+    return keyed.rekey(key.state())
 
 
 # To read a signature takes 8 us, too long for every sample. The references are weak, so that no function is kept alive.

@@ -225,6 +225,7 @@ def _(call: DeviceCall) -> None:
 @displacement.jitter.gpu
 def _(call: DeviceCall) -> None:
     def scatter(item: Item) -> dict[str, Any]:
+        displacement.check_degree(item.args.nDegree)
         return {"key": item.key, "numbers": np.array([item.args.nDegree, *[0.0] * 8])}
 
     launch_effect(call, SCATTER, scatter)

@@ -84,7 +84,7 @@ _nodes(
     distortions.thin_plate,
     distortions.check_moves,
     lambda item, height, width: kernels.distortions.thin_plate_grid(
-        *distortions.plate_points(item.args, seeds.Key(item.key)), height, width
+        distortions.plate_moves(item.args, seeds.Key(item.key)), height, width
     ),
 )
 
