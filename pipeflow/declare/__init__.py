@@ -42,6 +42,7 @@ from pipeflow.declare.kernel_calls import NotReady as NotReady
 from pipeflow.declare.kernel_calls import Number as Number
 from pipeflow.declare.kernel_calls import OfThread as OfThread
 from pipeflow.declare.kernel_calls import Real as Real
+from pipeflow.declare.kernel_calls import Several as Several
 from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.namespaces import open_namespaces as open_namespaces

@@ -136,6 +136,15 @@ class Real:
         self.value = value
 
 
+class Several:
+    """The numbers of an argument of several numbers that differs from sample to sample; only ``rows`` of tables read them."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: tuple[Any, ...]) -> None:
+        self.value = value
+
+
 def _computed(operation: str, one: Any, other: Any) -> Number:
     if operation == "*":
         if type(one) is int and one == 1:
@@ -200,7 +209,7 @@ class KernelCalls:
         self._place = place
         self.inputs: Sequence[KernelArray] = ()
         self.layouts: Sequence[str] = ()
-        self.args = args  # constants, and a Number or a Real for each argument that is named as ``varying``
+        self.args = args  # constants, and a Number, a Real or Several for each argument that is named as ``varying``
         # The window (top, left, height, width) of an image that the next step reads, as a function of its extents; None if
         # other steps read the image.
         self.part = part

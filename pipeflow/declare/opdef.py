@@ -132,6 +132,7 @@ class OpDef:
     rows_hook: Callable[..., Any] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_varying: frozenset[str] = frozenset()
+    returns_views: bool = False
     reads_calls_hook: Callable[[KernelCalls, Any, Any], Sequence[Any]] | None = None
     loads_hook: Callable[[Args], None] | None = None
     samples_calls_hook: Callable[..., Any] | None = None
@@ -284,8 +285,14 @@ class OpDef:
         return hook
 
     def varying(self, *names: str) -> None:
-        """Names what may differ from sample to sample in ``calls``: arguments that are one number, and "key"."""
+        """Names what may differ from sample to sample in ``calls``: arguments, and "key". An argument of several numbers is read
+        only by tables (``calls.row``).
+        """
         self.calls_varying = frozenset(names)
+
+    def views(self) -> None:
+        """Says that the body returns a view of its input, so a chain of such operators alone would only add a copy."""
+        self.returns_views = True
 
     def reads_calls(self, hook: Callable[[KernelCalls, Any, Any], Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """Declares ``(calls, height, width) -> (top, left, height, width)``: the part of an image that ``calls`` read.

@@ -26,6 +26,7 @@ from pipeflow.operators.windows import (
     BOUNDS,
     CROP_WINDOW,
     RANDOM_WINDOW,
+    bounds_of,
     check_random_window,
     crop_extents,
     place_window,
@@ -187,7 +188,7 @@ def slice_region(anchor: Any, shape_input: Any, args: Any) -> Region:
         if set(chosen) - {0, 1}:
             raise ValueError(f"a slice of an image is along its height (0) and width (1), not along axes {chosen}")
         extents = [bounds[axis][1] for axis in chosen]
-        for axis, low, size in zip(chosen, *geometry.bounds_of(extents, anchor, shape_input, args), strict=True):
+        for axis, low, size in zip(chosen, *bounds_of(extents, anchor, shape_input, args), strict=True):
             bounds[axis] = (low, size)
         return bounds[0][0], bounds[1][0], bounds[0][1], bounds[1][1]
 

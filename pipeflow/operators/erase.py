@@ -4,14 +4,29 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
+from operator import index as operator_index
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Args, Floats, Ints, Layout, Out, Sample, Spec, operator, parameters
+from pipeflow.declare import (
+    Arg,
+    Args,
+    Floats,
+    Ints,
+    KernelCalls,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    operator,
+    parameters,
+    require,
+)
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
+from pipeflow.operators.geometry_calls import AXES, erased_calls
 
 PAGE = """Overwriting rectangles of images and other data with a value.
 """
@@ -37,7 +52,6 @@ ERASE = parameters(
     infer="like data",
     sequences=True,
     gpu=True,
-    staged=True,
     examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"],
 )
 def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
@@ -77,6 +91,39 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return out
 
     return run
+
+
+@erase.calls
+def _(calls: KernelCalls) -> None:
+    args, data, layout = calls.args, calls.input, calls.layouts[0]
+    ndim = len(data.extents)
+    chosen, channel = erased_axes(layout, ndim, args), erased_channel(layout, ndim)
+    fill = kernels.casting.as_fill(args.fill_value or (0.0,), data.dtype)
+    pixel = channel == ndim - 1 and channel not in chosen
+    require(fill.size == 1 or pixel)
+    if pixel:  # elements are whole pixels
+        channels = operator_index(data.extents[-1])
+        require(fill.size in (1, channels))
+        fill = np.broadcast_to(fill, channels)
+    begin = AXES - ndim + pixel
+
+    def rectangles(args: Args, count: int) -> np.ndarray:
+        sizes = np.asarray(args.shape, np.float64)
+        anchors = np.asarray(args.anchor, np.float64) if len(args.anchor) else np.zeros_like(sizes)
+        regions = sizes.shape[-1] // len(chosen)
+        require(regions * len(chosen) == sizes.shape[-1] == anchors.shape[-1] and regions)
+        require(np.isfinite(sizes).all() and np.isfinite(anchors).all())
+        table = np.full((count, regions, AXES, 2), np.nan)
+        places = [begin + axis for axis in chosen]
+        for number, values in enumerate((anchors, sizes)):
+            table[:, :, places, number] = values.reshape(-1, regions, len(chosen))
+        return table
+
+    shares = args.normalized or args.normalized_anchor, args.normalized or args.normalized_shape, args.centered_anchor
+    erased_calls(calls, rectangles, shares, fill, pixel)
+
+
+erase.varying("anchor", "shape")
 
 
 def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:

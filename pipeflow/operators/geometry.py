@@ -18,9 +18,11 @@ from pipeflow.declare import (
     Arg,
     Args,
     Ints,
+    KernelCalls,
     Layout,
     Out,
     Sample,
+    Several,
     Spec,
     SpecColumn,
     Traits,
@@ -31,12 +33,24 @@ from pipeflow.declare import (
 from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of, spatial
+from pipeflow.operators.geometry_calls import (
+    AxisPart,
+    crop_parts,
+    cut_image,
+    flip_image,
+    kept_of_image,
+    moved,
+    padded_parts,
+    slice_parts,
+)
+from pipeflow.operators.image_calls import whole_image
 from pipeflow.operators.sampling import Axis, cropped, mirrored
 from pipeflow.operators.windows import (
     BOUNDS,
     CROP_WINDOW,
     OUT_OF_BOUNDS,
     POLICIES,
+    bounds_of,
     byte_around,
     crop_cuts,
     crop_extents,
@@ -44,7 +58,6 @@ from pipeflow.operators.windows import (
     cuts_of,
     cutting,
     fill_values_of,
-    half_up,
     parts_of_data,
     require_filling,
     window_of,
@@ -116,6 +129,31 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     return table
 
 
+def crop_of(calls: KernelCalls, layout: str, extents: Sequence[Any]) -> list[AxisPart]:
+    """The window for programs of kernel calls; it is computed once for both hooks."""
+    if calls.plan is None:
+        axes = spatial(layout)
+        calls.plan = crop_parts(calls, "".join([layout[axis] for axis in axes]), extents, calls.args)
+    return calls.plan
+
+
+@crop.calls
+def _(calls: KernelCalls) -> None:
+    image, layout = calls.input, calls.layouts[0]
+    axes = spatial(layout)
+    extents = whole_image(image)[2:] if image.window_of else [image.extents[axis] for axis in axes]
+    cut_image(calls, crop_of(calls, layout, extents), axes)
+
+
+@crop.reads_calls
+def _(calls: KernelCalls, height: Any, width: Any) -> Sequence[Any]:
+    return kept_of_image(calls, dict(enumerate(crop_of(calls, "HWC", (height, width)))), height, width)
+
+
+crop.views()
+crop.varying("crop_h", "crop_w", "crop_d", "crop_pos_x", "crop_pos_y", "crop_pos_z")
+
+
 @crop.check
 def _(args: Any) -> None:
     check_policy(args)
@@ -147,59 +185,6 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     for axis, size in zip(axes, sizes, strict=True):
         shape[axis] = min(size, spec.shape[axis]) if trimmed else size
     return Spec(tuple(shape), args.dtype or spec.dtype, spec.layout)
-
-
-def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tuple[list[int], list[int]]:
-    """Start and size along the chosen axes, from any form of the arguments."""
-    count = len(extents)
-
-    def listed(values: Any, name: str) -> list[float] | None:
-        if values is None:
-            return None
-        values = [float(value) for value in (values if type(values) is tuple else np.ravel(values))]
-        values = values * count if len(values) == 1 else values
-        if len(values) != count:
-            raise ValueError(f"{name} has {len(values)} values for {count} axes")
-        if not all(map(math.isfinite, values)):
-            raise ValueError(f"argument {name!r}: must be finite, got {tuple(values)}")
-        return values
-
-    start = [0.0] * count
-    given = listed(args.start, "start")
-    relative = listed(args.rel_start, "rel_start")
-    if anchor is not None:
-        start = (
-            [a * e for a, e in zip(listed(anchor, "anchor") or [], extents)]
-            if _relative(anchor, args.normalized_anchor)
-            else (listed(anchor, "anchor") or [])
-        )
-    elif relative is not None:
-        start = [a * e for a, e in zip(relative, extents)]
-    elif given is not None:
-        start = given
-    end: list[float] = [float(extent) for extent in extents]
-    if shape is not None:
-        sizes = listed(shape, "shape") or []
-        if _relative(shape, args.normalized_shape):
-            sizes = [s * e for s, e in zip(sizes, extents)]
-        end = [a + s for a, s in zip(start, sizes)]
-    elif args.end is not None:
-        end = listed(args.end, "end") or []
-    elif args.rel_end is not None:
-        end = [a * e for a, e in zip(listed(args.rel_end, "rel_end") or [], extents)]
-    elif args.shape is not None:
-        end = [a + s for a, s in zip(start, listed(args.shape, "shape") or [])]
-    elif args.rel_shape is not None:
-        end = [a + s * e for a, s, e in zip(start, listed(args.rel_shape, "rel_shape") or [], extents)]
-    first = [half_up(value) for value in start]
-    return first, [half_up(value) - low for value, low in zip(end, first)]
-
-
-def _relative(values: Any, normalized: bool) -> bool:
-    """True if the numbers are relative: integers are pixels, floats are fractions of the extent, unless the arguments say
-    otherwise.
-    """
-    return normalized and np.asarray(values).dtype.kind == "f"
 
 
 @operator(
@@ -291,6 +276,18 @@ def spread_columns(args: Any, name: str, extents: np.ndarray) -> np.ndarray:
     return values * extents if name.startswith("rel_") else np.broadcast_to(values, extents.shape)
 
 
+@slice.calls
+def _(calls: KernelCalls) -> None:
+    args, data, layout = calls.args, calls.input, calls.layouts[0]
+    require(len(calls.inputs) == 1 and not isinstance(args.axes, Several))
+    axes = slice_axes(data.extents, layout, args)
+    cut_image(calls, slice_parts(calls, [data.extents[axis] for axis in axes], args), axes)
+
+
+slice.views()
+slice.varying("start", "rel_start", "end", "rel_end", "shape", "rel_shape")
+
+
 @slice.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     spec = specs[0]
@@ -370,6 +367,10 @@ def flip(
     for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):
         kernels.everyday.mirror_image(source, pixel, vertical, horizontal, target)
     return out
+
+
+flip.calls(flip_image)
+flip.varying("horizontal", "vertical", "depthwise")
 
 
 @flip.ready
@@ -521,6 +522,14 @@ def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
         if extent < target[axis]:
             out[(*inside[:axis], np.s_[extent:])] = values[0]
     return out
+
+
+@pad.calls
+def _(calls: KernelCalls) -> None:
+    args, data = calls.args, calls.input
+    chosen = axes_of(calls.layouts[0], len(data.extents), args.axes or None, args.axis_names)
+    require(isinstance(args.shape, tuple) and all(size > 0 for size in args.shape))
+    moved(calls, padded_parts(calls, chosen, args.shape, args.align), (args.fill_value,))
 
 
 @pad.ready

@@ -29,6 +29,7 @@ from pipeflow.declare import (
 from pipeflow.errors import OutOfRange
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
+from pipeflow.operators.geometry_calls import transposed
 from pipeflow.operators.windows import half_up
 
 PAGE = """Operators that change the shape, the layout or the order of the data.
@@ -307,6 +308,9 @@ def transpose(
         np.copyto(out, data.transpose(order))
         return out
     return kernels.moving.transpose(data, order, out)
+
+
+transpose.calls(lambda calls: transposed(calls, order_of(len(calls.input.extents), calls.args.perm)))
 
 
 @transpose.ready

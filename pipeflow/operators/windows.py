@@ -156,6 +156,59 @@ def _place_window(
     return tuple(anchors)
 
 
+def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tuple[list[int], list[int]]:
+    """Start and size along the chosen axes, from any form of the arguments."""
+    count = len(extents)
+
+    def listed(values: Any, name: str) -> list[float] | None:
+        if values is None:
+            return None
+        values = [float(value) for value in (values if type(values) is tuple else np.ravel(values))]
+        values = values * count if len(values) == 1 else values
+        if len(values) != count:
+            raise ValueError(f"{name} has {len(values)} values for {count} axes")
+        if not all(map(math.isfinite, values)):
+            raise ValueError(f"argument {name!r}: must be finite, got {tuple(values)}")
+        return values
+
+    start = [0.0] * count
+    given = listed(args.start, "start")
+    relative = listed(args.rel_start, "rel_start")
+    if anchor is not None:
+        start = (
+            [a * e for a, e in zip(listed(anchor, "anchor") or [], extents)]
+            if _relative(anchor, args.normalized_anchor)
+            else (listed(anchor, "anchor") or [])
+        )
+    elif relative is not None:
+        start = [a * e for a, e in zip(relative, extents)]
+    elif given is not None:
+        start = given
+    end: list[float] = [float(extent) for extent in extents]
+    if shape is not None:
+        sizes = listed(shape, "shape") or []
+        if _relative(shape, args.normalized_shape):
+            sizes = [s * e for s, e in zip(sizes, extents)]
+        end = [a + s for a, s in zip(start, sizes)]
+    elif args.end is not None:
+        end = listed(args.end, "end") or []
+    elif args.rel_end is not None:
+        end = [a * e for a, e in zip(listed(args.rel_end, "rel_end") or [], extents)]
+    elif args.shape is not None:
+        end = [a + s for a, s in zip(start, listed(args.shape, "shape") or [])]
+    elif args.rel_shape is not None:
+        end = [a + s * e for a, s, e in zip(start, listed(args.rel_shape, "rel_shape") or [], extents)]
+    first = [half_up(value) for value in start]
+    return first, [half_up(value) - low for value, low in zip(end, first)]
+
+
+def _relative(values: Any, normalized: bool) -> bool:
+    """True if the numbers are relative: integers are pixels, floats are fractions of the extent, unless the arguments say
+    otherwise.
+    """
+    return normalized and np.asarray(values).dtype.kind == "f"
+
+
 def random_window(
     key: Any, height: int, width: int, area: Sequence[float], ratio: Sequence[float], attempts: int
 ) -> tuple[int, int, int, int]:

@@ -5,6 +5,7 @@ and on other types. Particular cases of an operator are in the tests of its prog
 """
 
 import ast
+import threading
 
 import example_data
 import numpy as np
@@ -14,7 +15,7 @@ from generate_docs import examples, public
 from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.kernels.cpu import image_programs, jpeg, jpeg_switch, kernel_calls, start
+from pipeflow.kernels.cpu import image_programs, jit, jpeg, jpeg_switch, kernel_calls, later, start
 
 pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
 
@@ -35,7 +36,36 @@ DRAWN = {  # argument -> limits of the numbers; others are factors
     "crop_pos_y": (0, 1),
     "hue": (-90, 90),
 }
-VARYING = [(op, text, name) for op, text in EXAMPLES for name in sorted(op.calls_varying & op.arguments.keys())]
+OTHER_CALLS = {  # for arguments that exclude one of the example, or need more of them
+    **{f"crop_{letter}": ("crop", f"fn.crop(image, crop_{other}=20)") for letter, other in ("hw", "wh")},
+    "rel_start": ("slice", "fn.slice(image, rel_end=(0.9, 0.8))"),
+    "end": ("slice", "fn.slice(image, start=(5, 8))"),
+    "rel_end": ("slice", "fn.slice(image, start=(1, 2), axes=(0, 1))"),
+    "rel_shape": ("slice", "fn.slice(image, rel_start=(0.1, 0.2), axes=(0, 1))"),
+}
+DRAWN |= {  # numbers for each axis, and limits in elements
+    "anchor": (0, 30),
+    "crop_h": (5, 20),
+    "crop_w": (5, 20),
+    "end": (9, 20),
+    "rel_end": (0.4, 0.9),
+    "rel_shape": (0.2, 0.7),
+    "rel_start": (0.0, 0.3),
+    "shape": (1, 12),
+    "start": (0, 10),
+}
+SEVERAL = {"anchor", "end", "rel_end", "rel_shape", "rel_start", "shape", "start"}
+
+
+def varying():
+    """Each operator with each argument that may differ from sample to sample."""
+    for op, text in EXAMPLES:
+        for name in sorted(op.calls_varying & op.arguments.keys() - {"crop_d", "crop_pos_z", "depthwise"}):
+            other, call = OTHER_CALLS.get(name, ("", ""))
+            yield op, call if other == op.name else text, name
+
+
+VARYING = list(varying())
 
 
 def jpeg_of(part):
@@ -73,6 +103,7 @@ def ready(monkeypatch):
     monkeypatch.setattr(start.state, "starting", False)
     monkeypatch.setattr(start.state, "choosing", False)
     monkeypatch.setattr(start.Readiness, "begin", lambda _self: None)
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
     kernel_calls.load()
     jpeg.load()
     for planes in (True, False):
@@ -123,6 +154,11 @@ def called(text, given, **more):
     return tuple(made) if isinstance(made, (tuple, list)) else made
 
 
+def computing(op, definition):
+    """With a step that computes after an operator that returns views: a chain of views alone does nothing."""
+    return (lambda: fn.transpose(definition(), perm=(2, 0, 1))) if op.returns_views else definition
+
+
 def fed(text, convert=lambda x: x, **options):
     def source(name):
         samples = [convert(x) for x in samples_of(name)]
@@ -142,7 +178,7 @@ def layout_of(op, text):
 def test_examples(op, text, monkeypatch):
     """With samples of several sizes; all are done by chains, so the comparison is one."""
     layout = layout_of(op, text)
-    assert both(lambda: called(text, fed(text, **layout)), monkeypatch) == len(SIZES)
+    assert both(computing(op, lambda: called(text, fed(text, **layout))), monkeypatch) == len(SIZES)
 
 
 @pytest.mark.parametrize(("op", "text", "name"), VARYING, ids=[f"{name} of {text}" for _, text, name in VARYING])
@@ -151,10 +187,12 @@ def test_drawn_arguments(op, text, name, monkeypatch):
 
     def definition():
         limits = DRAWN.get(name, (0.3, 1.8))
-        drawn = fn.random.coin_flip() if name == "mirror" else fn.random.uniform(range=limits)
+        options = {"shape": 2} if name in SEVERAL else {}
+        flag = op.arguments[name].type is bool
+        drawn = fn.random.coin_flip() if flag else fn.random.uniform(range=limits, **options)
         return called(text, fed(text, **layout_of(op, text)), **{name: drawn})
 
-    assert both(definition, monkeypatch) == len(SIZES)
+    assert both(computing(op, definition), monkeypatch) == len(SIZES)
 
 
 @marked
@@ -210,3 +248,96 @@ def test_results_that_are_read_twice(op, text, monkeypatch):
         return first, fn.cast(first, dtype=types.FLOAT), fn.reductions.max(first)
 
     both(definition, monkeypatch)
+
+
+SHAPES = {"HWC": (20, 30, 3), "CHW": (3, 20, 30), "DHWC": (4, 20, 30, 2), "FHWC": (2, 20, 30, 3), "HW": (20, 30)}
+CASES = {  # call: layouts
+    "fn.crop(x, crop=(24, 12), out_of_bounds_policy='pad')": "HWC CHW DHWC FHWC",
+    "fn.crop(x, crop=(12, 34), out_of_bounds_policy='pad', fill_values=(7.0,), crop_pos_x=0.1)": "HWC CHW",
+    "fn.crop(x, crop=(5, 34), out_of_bounds_policy='pad', fill_values=(1.0, 2.0, 3.0))": "HWC",
+    "fn.crop(x, crop=(24, 34), out_of_bounds_policy='trim_to_shape')": "HWC CHW DHWC",
+    "fn.crop(x, crop=(9, 7), rounding='truncate', dtype=types.FLOAT)": "HWC CHW",
+    "fn.crop(x, crop=(9, 40), out_of_bounds_policy='pad', dtype=types.FLOAT)": "HWC",
+    "fn.crop(x, crop=(2, 9, 7), crop_pos_z=0.7)": "DHWC",
+    "fn.crop(x, crop_d=fn.random.uniform(range=(1, 3)), crop_h=5.7, crop_w=4)": "DHWC",
+    "fn.crop(x, crop=fn.random.uniform(range=(1, 9), shape=2))": "HWC",
+    "fn.crop(x, crop=(5, 6), crop_pos_x=1.5)": "HWC",
+    "fn.crop(x, crop=(18, 6))": "HWC",
+    "fn.slice(x, rel_start=(-0.3, 0.2), rel_end=(1.2, 0.7), out_of_bounds_policy='pad')": "HWC CHW HW",
+    "fn.slice(x, rel_start=(-0.3, 0.2), rel_end=(1.2, 0.7), out_of_bounds_policy='trim_to_shape')": "HWC HW",
+    "fn.slice(x, start=(1, 2), end=(9, 3), axes=(2, 0))": "HWC",
+    "fn.slice(x, start=3, end=9, axes=0)": "HWC CHW FHWC HW",
+    "fn.slice(x, start=(3, 4), end=(9, 2))": "HWC",
+    "fn.slice(x, start=(-3, 4), shape=(9, 12), out_of_bounds_policy='pad', fill_values=(300.0,))": "HWC",
+    "fn.slice(x, axis_names='W', start=(4,), shape=(40,))": "HWC",
+    "fn.flip(x, vertical=1)": "HWC CHW DHWC FHWC",
+    "fn.flip(x, horizontal=0, vertical=1)": "HWC CHW DHWC FHWC",
+    "fn.flip(x, horizontal=0)": "HWC CHW",
+    "fn.flip(x, horizontal=fn.random.coin_flip(), depthwise=fn.random.coin_flip())": "HWC DHWC",
+    "fn.pad(x, axes=(0, 1), shape=(24, 8))": "HWC CHW FHWC HW",
+    "fn.pad(x, axes=(1,), shape=(33,), align=(8,), fill_value=5.0)": "HWC CHW HW",
+    "fn.pad(x, axis_names='HW', shape=(1, 1), align=16)": "HWC CHW",
+    "fn.transpose(x, perm=(2, 0, 1))": "HWC CHW",
+    "fn.transpose(x, perm=(1, 2, 0))": "HWC CHW",
+    "fn.transpose(x, perm=(1, 0, 2))": "HWC CHW",
+    "fn.transpose(x)": "HWC HW DHWC",
+    "fn.erase(x, anchor=(-2.0, 3.5), shape=(9.0, 4.0), fill_value=(1.0, 2.0, 300.0))": "HWC",
+    "fn.erase(x, anchor=(0.2, 0.1, 0.6, 0.5), shape=(0.3, 0.4, 0.9, 0.1), normalized=True, axis_names='WH')": "HWC CHW",
+    "fn.erase(x, anchor=(0.5, 7.0), shape=(0.3, 4.0), normalized_anchor=True, centered_anchor=True, axes=(0, 1))": "HWC HW",
+    "fn.erase(x, shape=(3.0, 1e30), fill_value=9)": "HWC HW",
+    "fn.erase(x, anchor=(1.0,), shape=(2.0,), axis_names='C')": "HWC CHW",
+    "fn.erase(x, anchor=(1.0,), shape=(2.0,))": "HWC",
+    "fn.erase(x, anchor=(1.0, 1.0), shape=(2.0, 2.0), fill_value=(1.0, 2.0))": "HWC",
+}
+SEVERAL_CASES = [(text, layout) for text, layouts in CASES.items() for layout in layouts.split()]
+
+
+@pytest.mark.parametrize(("text", "layout"), SEVERAL_CASES)
+def test_cases(text, layout, monkeypatch):
+    """Cases of the operators that the examples do not show, on bytes, half precision, floats and numbers of eight bytes; also as
+    a step before another one.
+    """
+    shape = [int(extent) for extent in SHAPES[layout]]
+    for dtype in (np.uint8, np.float16, np.float32, np.int64):
+        samples = [RNG.integers(0, 255, (shape[0] - part, *shape[1:])).astype(dtype) for part in (0, 1, 1, 0)]
+
+        def one(samples=samples, **names):
+            data = fn.external_source(lambda: samples, layout=layout)
+            return eval(text, {"fn": fn, "types": types, "x": data, **names})
+
+        both(one, monkeypatch)
+        both(lambda: fn.flip(one()), monkeypatch)
+
+
+CUTS = [
+    "fn.crop(x, crop=(20, 31), crop_pos_x=fn.random.uniform(range=(0.0, 1.0)))",
+    "fn.crop(x, crop=(50, 90), out_of_bounds_policy='pad', fill_values=(4.0,))",
+    "fn.crop(x, crop=(50, 90), out_of_bounds_policy='trim_to_shape', crop_pos_y=0.3)",
+    "fn.crop(x, crop=(20, 31), dtype=types.FLOAT)",
+]
+
+
+@pytest.mark.parametrize("text", CUTS)
+def test_parts_of_files(text, monkeypatch):
+    """Only the window of a crop is decoded; the result is that of the whole image."""
+
+    def definition():
+        files = fn.external_source(lambda: PHOTOGRAPHS)
+        return eval(text, {"fn": fn, "types": types, "x": fn.decoders.image(files)})
+
+    def turned():
+        return fn.flip(definition(), vertical=fn.random.coin_flip())
+
+    assert both(definition, monkeypatch) == both(turned, monkeypatch) == len(SIZES)
+
+
+def test_no_batch_waits_for_kernels_of_chains(monkeypatch):
+    """A thread compiles a kernel that only chains call; until then it is not ready."""
+    monkeypatch.delenv("PIPEFLOW_START")
+    compiled = jit.kernel(lambda x: x + 1)
+    wanted = [(compiled, jit.types_of(1))]
+    ready = [later.ready(wanted), later.ready(wanted)]
+    for thread in threading.enumerate():
+        if thread.name == "pipeflow programs":
+            thread.join()
+    assert [*ready, later.ready(wanted)] == [False, False, True]

@@ -79,7 +79,7 @@ class Chain:
         end = begin
         while end < len(steps) and _able(steps[end]):
             end += 1
-        return cls(plan, steps, begin, end) if end > begin else None
+        return cls(plan, steps, begin, end) if any(map(_computes, steps[begin:end])) else None
 
     def _reads_files(self, steps: Sequence[SampleStep]) -> bool:
         """True if the only step before the chain reads samples, and only the chain reads the first part of them."""
@@ -283,6 +283,11 @@ def _able(step: SampleStep) -> bool:
         and (not step.streams or set(step.storages) == {"dense"})
         and bool(plain.inputs)
     )
+
+
+def _computes(step: SampleStep) -> bool:
+    """False if the body returns a view of its input and no memory is ready for the result: a chain would copy it."""
+    return "dense" in step.storages or not step.op.returns_views
 
 
 def _count(laps: Sequence[Clock], spent: Sequence[int], seconds: float, busy: float, samples: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import Args, KernelArray, KernelCalls, MakeRows, NoTable, Number, Real, Spec, require
+from pipeflow.declare import Args, KernelArray, KernelCalls, MakeRows, NoTable, Number, Real, Several, Spec, require
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.program_parts import (
@@ -203,12 +203,14 @@ class Program:
         self._start.append(value or 0)
         return Number(self, len(self._start) - 1, value)
 
-    def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number | Real:
+    def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number | Real | Several:
         """An argument that differs from sample to sample."""
         column = batch.column(slot, kind)
         require(column is not None)
         assert column is not None
         value = column[sample]
+        if isinstance(value, tuple):
+            return Several(value)
         real = type(value) is float
         require(batch.numbers(slot, kind, real) is not None)
         number = self._register(bits_of(value) if real else int(value))

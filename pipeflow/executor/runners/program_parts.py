@@ -5,7 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, KernelArray, MakeRows, NoTable, Number, OfThread, Real, argument_column, require
+from pipeflow.declare import (
+    Args,
+    KernelArray,
+    MakeRows,
+    NoTable,
+    Number,
+    OfThread,
+    Real,
+    Several,
+    argument_column,
+    require,
+)
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import SampleStep
 from pipeflow.kernels import cpu as kernels
@@ -153,7 +164,7 @@ def signed(key: int) -> int:
 
 def plain_value(given: Any) -> Any:
     """The value of an argument; if it differs from sample to sample, that of the first sample."""
-    return given.value if isinstance(given, (Number, Real)) else given
+    return given.value if isinstance(given, (Number, Real, Several)) else given
 
 
 def value_of(given: Any) -> int:
