@@ -39,11 +39,12 @@ from pipeflow.operators.geometry_calls import (
     cut_image,
     flip_image,
     kept_of_image,
+    load_moving,
     moved,
     padded_parts,
     slice_parts,
 )
-from pipeflow.operators.image_calls import whole_image
+from pipeflow.operators.image_calls import FLOAT, UINT8, whole_image
 from pipeflow.operators.sampling import Axis, cropped, mirrored
 from pipeflow.operators.windows import (
     BOUNDS,
@@ -285,6 +286,8 @@ def _(calls: KernelCalls) -> None:
 
 
 slice.views()
+for _op in (crop, slice):
+    _op.loads(load_moving)
 slice.varying("start", "rel_start", "end", "rel_end", "shape", "rel_shape")
 
 
@@ -371,6 +374,7 @@ def flip(
 
 flip.calls(flip_image)
 flip.varying("horizontal", "vertical", "depthwise")
+flip.loads(lambda _args: kernels.later.load_if_waiting(*map(kernels.parts.mirroring, (UINT8, FLOAT))))
 
 
 @flip.ready
@@ -522,6 +526,9 @@ def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
         if extent < target[axis]:
             out[(*inside[:axis], np.s_[extent:])] = values[0]
     return out
+
+
+pad.loads(load_moving)
 
 
 @pad.calls

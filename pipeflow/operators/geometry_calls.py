@@ -36,6 +36,11 @@ def wait_for(calls: KernelCalls, wanted: Sequence[Any]) -> None:
     calls.wait_for(kernels.later.ready(wanted))
 
 
+def load_moving(_args: Any) -> None:
+    """Loads the kernels of cuts and margins, if `build()` waits for all."""
+    kernels.later.load_if_waiting(kernels.parts.moving())
+
+
 def one_byte(values: np.ndarray) -> int | None:
     """The byte of which the only fill value is made; None if there are others."""
     found = set(values.tobytes())

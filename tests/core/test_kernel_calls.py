@@ -141,16 +141,17 @@ CASES = {
 
 
 def test_every_operator_with_calls_is_here():
-    """The table of cases has each operator that declares its work as calls of kernels; others are in test_image_programs.py and
-    test_color_programs.py.
+    """The table of cases has each operator that declares its work as calls of kernels; others are in test_image_programs.py,
+    test_color_programs.py and test_chains.py.
     """
     images = {
         "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "resize", "experimental.resize",
         "random_resized_crop", "crop_mirror_normalize",
     }  # fmt: skip
     colors = {"brightness", "contrast", "brightness_contrast", "color_twist", "hsv", "hue", "saturation", "cast"}
+    moves = {"crop", "slice", "flip", "pad", "erase", "transpose"}
     declared = {op.name for op in registry.values() if op.calls_hook is not None and not op.links}
-    assert set(CASES) | images | colors == declared
+    assert set(CASES) | images | colors | moves == declared
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
+def load_if_waiting(*lists: Sequence[Wanted]) -> None:
+    """With PIPEFLOW_START=wait, loads these kernels now, in `build()`."""
+    if os.environ.get("PIPEFLOW_START") == "wait":
+        for wanted in lists:
+            _load(wanted)
+
+
 def ready(wanted: Sequence[Wanted]) -> bool:
     """True if these kernels are in memory. If not, a thread loads them, unless PIPEFLOW_START=wait: then this call does."""
+    load_if_waiting(wanted)
     missing = [one for one in wanted if one[1] not in one[0].overloads]
     if not missing:
-        return True
-    if os.environ.get("PIPEFLOW_START") == "wait":
-        _load(missing)
         return True
     if start.state.starting:
         return False
