@@ -70,7 +70,7 @@ def pipeflow():
     gamma = {"keys": list(range(256)), "values": levels, "dtype": types.UINT8}
     return {
         "Resize": lambda x: fn.resize(x, size=(512, 512), antialias=False),
-        "RandomCrop224": lambda x: fn.crop(x, crop=(224, 224), crop_pos_x=0.3, crop_pos_y=0.7).copy(),  # it is a view
+        "RandomCrop224": lambda x: fn.crop(x, crop=(224, 224), crop_pos_x=0.7, crop_pos_y=0.3).copy(),  # it is a view
         "RandomResizedCrop": lambda x: fn.random_resized_crop(x, size=(224, 224), antialias=False, key=3),
         "CenterCrop224": lambda x: fn.crop(x, crop=(224, 224)).copy(),
         "HorizontalFlip": lambda x: fn.flip(x),
@@ -332,7 +332,7 @@ def torchvision():
 
     return {
         "Resize": lambda x: f.resize(x, [512, 512], antialias=False),
-        "RandomCrop224": lambda x: f.crop(x, 75, 100, 224, 224).contiguous(),
+        "RandomCrop224": lambda x: f.crop(x, 45, 193, 224, 224).contiguous(),
         "RandomResizedCrop": lambda x: f.resized_crop(x, 60, 70, 200, 240, [224, 224], antialias=False),
         "CenterCrop224": lambda x: f.center_crop(x, [224, 224]).contiguous(),
         "HorizontalFlip": f.horizontal_flip,
@@ -441,7 +441,7 @@ def dali():
     gamma = {"keys": list(range(256)), "values": levels, "dtype": types.UINT8}
     made = {
         "Resize": lambda x: fn.resize(x, size=(512, 512), antialias=False),
-        "RandomCrop224": lambda x: fn.crop(x, crop=(224, 224), crop_pos_x=0.3, crop_pos_y=0.7),
+        "RandomCrop224": lambda x: fn.crop(x, crop=(224, 224), crop_pos_x=0.7, crop_pos_y=0.3),
         "RandomResizedCrop": lambda x: fn.random_resized_crop(x, size=(224, 224), antialias=False),
         "CenterCrop224": lambda x: fn.crop(x, crop=(224, 224)),
         "HorizontalFlip": lambda x: fn.flip(x),

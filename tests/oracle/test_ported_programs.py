@@ -50,11 +50,12 @@ DIFFERENT: dict[str, str] = {
 }
 
 
-def answers(python, library, folder):
+def answers(python, library, folder, programs=PROGRAMS, *how):
+    """What each program shows under a library."""
     questions, answer = folder / "questions", folder / library
-    questions.write_bytes(pickle.dumps(PROGRAMS))
+    questions.write_bytes(pickle.dumps(programs))
     environment = {**os.environ, "PYTHONPATH": str(FOLDER.parents[1])}
-    command = [python, FOLDER / "side.py", library, questions, answer]
+    command = [python, FOLDER / "side.py", library, questions, answer, *how]
     subprocess.run(command, env=environment, check=True, timeout=280, stderr=subprocess.DEVNULL)
     return pickle.loads(answer.read_bytes())
 
