@@ -65,14 +65,16 @@ def sample_keys(key: int, positions: np.ndarray, epochs: "int | np.ndarray" = 0)
 def place_of(positions: np.ndarray, epochs: "int | np.ndarray") -> tuple[np.ndarray, Any]:
     """The part of the keys of samples that is the same at all operators."""
     where = mix_array(positions.astype(np.uint64) * _UG + _UG)
+    if isinstance(epochs, np.ndarray) and epochs.size and (epochs == epochs.flat[0]).all():
+        epochs = int(epochs.flat[0])  # of nearly every batch: one number in place of as many as there are samples
     if isinstance(epochs, int):
         return where, _U(mix((epochs * _M2 + _M1) & _MASK))
     return where, mix_array(np.atleast_1d(np.asarray(epochs, np.uint64)) * _U2 + _U1)
 
 
-def keys_at(key: int, where: np.ndarray, when: Any) -> np.ndarray:
-    """The keys of the samples at one operator."""
-    return mix_array(mix_array(where ^ _U(key)) ^ when)
+def keys_at(key: Any, where: np.ndarray, when: Any) -> np.ndarray:
+    """The keys of the samples at one operator; a column of keys gives a row for each of several operators."""
+    return mix_array(mix_array(where ^ np.asarray(key, np.uint64)) ^ when)
 
 
 _FIRST, _NOW = mix(GOLDEN), mix(_M1)  # position 0 and epoch 0

@@ -14,6 +14,7 @@ from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
 from pipeflow.errors import count_of, widened
+from pipeflow.tensors import PlacedArrays
 
 # Operators raise these; `widened` makes DALI's classes of them.
 PLAIN_ERRORS = (ValueError, TypeError, IndexError, FileNotFoundError)
@@ -420,12 +421,19 @@ def _run_whole(
     count: int,
 ) -> list[Any]:
     if inputs and len(inputs[0]):
-        op.check_dtype(inputs[0].dtype if isinstance(inputs[0], np.ndarray) else inputs[0][0].dtype)
+        listed = not isinstance(inputs[0], (np.ndarray, PlacedArrays))
+        op.check_dtype(inputs[0][0].dtype if listed else inputs[0].dtype)
     for name, samples in samples_of.items():
         kind = op.arguments[name].type
         arguments[name] = [from_sample(kind, sample) for sample in samples]
     if op.batch_hook is not None:
         return list(op.batch_hook(*inputs, args=Args(**arguments), batch=batch))
+    if op.columns_hook is not None and not samples_of and len(inputs) == 1 and type(inputs[0]) is PlacedArrays:
+        columns = inputs[0].columns
+        if columns is not None:
+            made = op.columns_hook(columns[:, 0], columns[:, 1:], inputs[0].dtype, Args(**arguments), batch)
+            if made is not None:
+                return [made]
     arguments = op.keywords(arguments)
     if "key" in op.wants:
         arguments["key"] = [seeds.Key(key) for key in batch.keys]

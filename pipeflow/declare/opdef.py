@@ -102,6 +102,7 @@ class OpDef:
     traits_hook: Callable[[Args], Traits] | None = None
     result_hook: Callable[[Args, Any], Any] | None = None
     batch_hook: Callable[..., Any] | None = None
+    columns_hook: Callable[..., np.ndarray | None] | None = None
     worker_hook: Callable[[Args], WorkerCall] | None = None
     list_hook: Callable[[Args], bool] | None = None
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
@@ -230,6 +231,13 @@ class OpDef:
     def batch(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares the body for whole batches: ``(*inputs, args, batch)``, where inputs are dense arrays or lists."""
         self.batch_hook = hook
+        return hook
+
+    def columns(self, hook: Callable[..., np.ndarray | None]) -> Callable[..., np.ndarray | None]:
+        """Declares the work on a whole batch whose samples are columns: ``(addresses, extents, dtype, args, batch)``. It returns
+        the output as one array, or None if the body has to compute it.
+        """
+        self.columns_hook = hook
         return hook
 
     def returns_list(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:

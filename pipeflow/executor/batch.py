@@ -12,7 +12,7 @@ from pipeflow.device.tables import DeviceColumn
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import WrongResult, WrongShape, add_notes, count_of
 from pipeflow.plan import Plan, Step
-from pipeflow.tensors import TensorListCPU
+from pipeflow.tensors import PlacedArrays, TensorListCPU
 
 T = TypeVar("T")
 
@@ -137,6 +137,7 @@ class BatchRun:
         "index",
         "iteration",
         "keys",
+        "keys_of",
         "layouts",
         "masks",
         "origins",
@@ -156,7 +157,7 @@ class BatchRun:
         "values",
     )
 
-    def __init__(self, index: int, slots: int) -> None:
+    def __init__(self, index: int, slots: int, keys_of: tuple[int, ...] = ()) -> None:
         self.index = index
         self.epoch = 0
         self.iteration = 0
@@ -174,7 +175,10 @@ class BatchRun:
         self.columns: dict[
             Any, Any
         ] = {}  # by slot and kind: the arguments of all samples; also arrays of them, and of keys
-        self.places: tuple[Any, ...] = (None, None)  # positions and epochs, and the part of all keys that they give
+        self.keys_of = (
+            keys_of  # the keys of the random steps of the plan: those of all samples are computed in one call
+        )
+        self.places: tuple[Any, ...] = (None, None, {})  # positions and epochs, and the keys of all samples there
         self.keys: dict[int, Any] = {}  # the keys of a random step, by its first output slot (or its name)
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
@@ -284,11 +288,15 @@ class BatchRun:
 
     def keys_at(self, key: int) -> np.ndarray:
         """The keys of all samples at the operator with this key."""
-        positions, epochs, *place = self.places
+        positions, epochs, known = self.places
         if positions is not self.positions or epochs is not self.epochs:
-            place = list(seeds.place_of(self.positions, self.epochs))
-            self.places = (self.positions, self.epochs, *place)
-        return seeds.keys_at(key, *place)
+            where, when = seeds.place_of(self.positions, self.epochs)
+            column = np.array(self.keys_of, np.uint64)[:, None]
+            known = {None: (where, when), **dict(zip(self.keys_of, seeds.keys_at(column, where, when)))}
+            self.places = self.positions, self.epochs, known
+        if key not in known:
+            known[key] = seeds.keys_at(key, *known[None])
+        return known[key]
 
     def column(self, slot: int, kind: Any) -> list[Any] | None:
         """The values of a slot as arguments of that kind, one for each sample; None if each must be converted by itself."""
@@ -299,21 +307,26 @@ class BatchRun:
             self.columns[slot, kind] = column_values(kind, values)
         return self.columns[slot, kind]
 
-    def column_of_keys(self, slot: int) -> np.ndarray:
-        """The keys of a random step as signed numbers, one for each sample."""
-        known = self.columns.get(slot)
-        if known is None:
-            known = self.columns[slot] = np.array(self.keys[slot], np.uint64).view(np.int64)
-        return known
-
     def numbers(self, slot: int, kind: Any, real: bool) -> np.ndarray | None:
         """The same values as ``column`` as numbers of 64 bits, for compiled code; None if they are not single numbers."""
         if (slot, kind, real) not in self.columns:
-            values, types = self.column(slot, kind), (float,) if real else (bool, int)
-            fits = values is not None and all(type(value) in types for value in values)
-            held = np.array(values, np.float64 if real else np.int64).view(np.int64) if fits else None
+            held = self._plain_numbers(slot, kind) if real is (kind is float) else None
+            if held is None:
+                values, types = self.column(slot, kind), (float,) if real else (bool, int)
+                fits = values is not None and all(type(value) in types for value in values)
+                held = np.array(values, np.float64 if real else np.int64).view(np.int64) if fits else None
             self.columns[slot, kind, real] = held
         return self.columns[slot, kind, real]
+
+    def _plain_numbers(self, slot: int, kind: Any) -> np.ndarray | None:
+        """The same for one whole number of at most 32 bits a sample, without an object for each."""
+        values = self.values[slot]
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "biu" or values.dtype.itemsize > 4:
+            return None
+        if values.size != self.size or (self.layouts[slot] or "")[:1] == "F" or kind not in (bool, int, float):
+            return None
+        plain = values.reshape(-1).astype(np.float64 if kind is float else np.int64)
+        return (plain != 0).astype(np.int64) if kind is bool else plain.view(np.int64)
 
     def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
         """The samples for which a guard is true, ascending; None for all."""
@@ -384,7 +397,7 @@ def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
     values = batch.values[slot]
     if values is None:
         return
-    if type(values) is not list:
+    if isinstance(values, np.ndarray):
         values = batch.values[slot] = [value_at(values, index) for index in range(len(values))]
     values[sample] = value
 
@@ -406,6 +419,8 @@ def check_outputs(batch: BatchRun, step: Step) -> None:
             continue
         if isinstance(values, np.ndarray):
             ndim, where = values.ndim - 1, 0
+        elif type(values) is PlacedArrays and values.columns is not None:
+            ndim, where = values.ndim, 0
         else:
             where = next((index for index, array in enumerate(values) if array is not None), -1)
             if where < 0:

@@ -494,23 +494,42 @@ def padded_alike(data: list[np.ndarray], fill: Any, args: Sequence[Any], layout:
         return None
     if not all(x.dtype == dtype and x.ndim == axes and x.flags.c_contiguous for x in data):
         return None
-    shapes = {x.shape for x in data}
-    largest = [tuple(map(max, zip(*shapes, strict=True)))]
-    targets = {padded_shape(shape, largest, args[0], args[1], args[2], args[3], layout) for shape in shapes}
-    target, values = min(targets), fill_values_of((fill,), dtype)
+    addresses = np.array([x.__array_interface__["data"][0] for x in data], np.int64)
+    extents = np.array([x.shape for x in data], np.int64).reshape(len(data), axes)
+    return padded_columns(addresses, extents, dtype, fill, args, layout, out)
+
+
+def padded_columns(
+    addresses: np.ndarray, extents: np.ndarray, dtype: np.dtype, fill: Any, args: Sequence[Any], layout: str, out: Any
+) -> np.ndarray | None:
+    """The same for samples as columns of addresses and extents."""
+    smallest, largest = tuple(extents.min(0).tolist()), tuple(extents.max(0).tolist())
+    values, count = fill_values_of((fill,), dtype), len(extents)
+    # No extent of a result is less than that of a result with less data: so all results have the shape of these two.
+    axes, names, shape, align = args
+    target = padded_shape(largest, [largest], axes, names, shape, align, layout)
     byte = byte_around(values, target, target, target)
-    if byte is None or len(targets) > 1 or any(shape[2:] != target[2:] for shape in shapes):
+    if (
+        byte is None
+        or smallest[2:] != target[2:]
+        or padded_shape(smallest, [largest], axes, names, shape, align, layout) != target
+    ):
         return None
-    result = out((len(data), *target), dtype)
+    result = out((count, *target), dtype)
     inner = math.prod(target[2:]) * dtype.itemsize
     whole, width = math.prod(target[:2]) * inner, target[1] * inner
-    parts = np.empty((len(data), 6), np.int64)
-    parts[:, 0] = [x.__array_interface__["data"][0] for x in data]
-    parts[:, 1:3] = [(x.shape[0], x.shape[1] * inner) for x in data]
-    parts[:, 3] = np.arange(len(data)) * whole
+    parts = np.empty((count, 6), np.int64)
+    parts[:, 0], parts[:, 1], parts[:, 2] = addresses, extents[:, 0], extents[:, 1] * inner
+    parts[:, 3] = np.arange(0, count * whole, whole) if whole else 0
     parts[:, 4], parts[:, 5] = parts[:, 3] + whole, width
     kernels.moving.frame_parts(parts, np.uint8(byte), result.reshape(-1).view(np.uint8))
     return result
+
+
+@pad.columns
+def _(addresses: np.ndarray, extents: np.ndarray, dtype: np.dtype, args: Any, batch: Any) -> np.ndarray | None:
+    wanted = args.axes, args.axis_names, args.shape, args.align
+    return padded_columns(addresses, extents, dtype, args.fill_value, wanted, batch.layouts[0], batch.empty)
 
 
 def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:

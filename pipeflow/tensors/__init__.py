@@ -5,6 +5,7 @@ from pipeflow.tensors.collector import Collector, Take, slab_size
 from pipeflow.tensors.memory import Block, Lease
 from pipeflow.tensors.metadata import Metadata, Shape, fitting_layout, position_of
 from pipeflow.tensors.on_device import DeviceSample, made_on, on_gpu
+from pipeflow.tensors.placed import PlacedArrays
 from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, has_mask
 from pipeflow.tensors.traced import Traced, lent, traced
 
@@ -14,6 +15,7 @@ __all__ = [
     "DeviceSample",
     "Lease",
     "Metadata",
+    "PlacedArrays",
     "Shape",
     "Take",
     "TensorCPU",

@@ -8,6 +8,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.errors import RaggedBatch
 from pipeflow.tensors.metadata import CallableInt, Metadata, Shape, fitting_layout, position_of, shown_samples
+from pipeflow.tensors.placed import PlacedArrays
 from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, in_known_dtype
 from pipeflow.tensors.traced import Traced, check_untraced, reshaped, traced
 
@@ -29,7 +30,7 @@ class TensorListCPU(Metadata):
         del is_pinned, contiguous  # page-locked memory matters only to CUDA copies; as_array() makes the dense block
         inherited = ""
         self._dense: np.ndarray | None = None
-        self._samples: list[np.ndarray] | None = None
+        self._samples: list[np.ndarray] | PlacedArrays | None = None
         self.key: int | None = None  # the key that an eager random operator drew
         if isinstance(data, TensorListCPU):
             inherited = data.layout()
@@ -58,7 +59,7 @@ class TensorListCPU(Metadata):
     @classmethod
     def from_parts(
         cls,
-        values: "np.ndarray | list[np.ndarray]",
+        values: "np.ndarray | list[np.ndarray] | PlacedArrays",
         dtype: np.dtype | None,
         ndim: int | None,
         layout: str,
@@ -70,6 +71,9 @@ class TensorListCPU(Metadata):
         if isinstance(values, np.ndarray):
             batch._dense, batch._samples = values, None
             batch._dtype, batch._ndim = values.dtype, values.ndim - 1
+        elif isinstance(values, PlacedArrays) and len(values):
+            batch._dense, batch._samples = None, values
+            batch._dtype, batch._ndim = values.dtype, values.ndim
         else:
             batch._dense, batch._samples = None, values
             batch._dtype = values[0].dtype if values else np.dtype(np.float32) if dtype is None else dtype
@@ -104,7 +108,7 @@ class TensorListCPU(Metadata):
         return TensorListCPU.from_parts(values, self._dtype, self._ndim, self._layout, info)
 
     def __len__(self) -> int:
-        return len(self._dense) if self._dense is not None else len(self._table())
+        return len(self._dense) if self._dense is not None else len(self._samples)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[TensorCPU]:
         return (self[index] for index in range(len(self)))
@@ -115,7 +119,7 @@ class TensorListCPU(Metadata):
             dense = self._dense
             assert dense is not None
             self._samples = [dense[index, ...] for index in range(len(dense))]
-        return self._samples
+        return self._listed()
 
     def as_array(self) -> np.ndarray:
         """The batch as one array whose first axis is the samples; samples of different shapes are an error."""
@@ -264,7 +268,12 @@ class TensorListCPU(Metadata):
 
     def _table(self) -> list[np.ndarray]:
         assert self._samples is not None
-        return self._samples
+        return self._listed()
+
+    def _listed(self) -> list[np.ndarray]:
+        if type(self._samples) is PlacedArrays:  # the array of each sample is made now
+            self._samples = list(self._samples)
+        return self._samples  # type: ignore[return-value]
 
 
 def _check_uniform(samples: Sequence[np.ndarray]) -> None:

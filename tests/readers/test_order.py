@@ -498,3 +498,35 @@ def test_one_shard_and_several_visit_the_same_permutation(kind):
             for index, position in zip(picks.index.tolist(), picks.position.tolist()):
                 divided[position] = index
         assert divided == whole
+
+
+STRAIGHT = [{}, {"random_shuffle": True}, {"shuffle_after_epoch": True}]
+
+
+@pytest.mark.parametrize("arguments", STRAIGHT)
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 20])
+def test_picks_that_are_computed_ahead_are_those_of_single_places(arguments, batch_size):
+    """Batches are parts of a longer computation: each is what its own place gives, also after a jump or a change of size."""
+    order = Order(7, seed=3, **arguments)
+    walking = Sampler(order, batch_size)
+    sizes = [batch_size] * 60 + [batch_size + 1] * 40
+    for number, size in enumerate(sizes):
+        if number == 70:
+            walking.seek(5, epoch=2)
+        jumping = Sampler(order, size)
+        jumping.restore(walking.state())
+        found, expected = walking.take(size), jumping.take(size)
+        for name in ("index", "position", "epoch", "padding"):
+            assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+        assert (walking.state(), walking.ended) == (jumping.state(), jumping.ended)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 20])
+def test_unshuffled_picks_of_one_shard_follow_by_hand(batch_size):
+    """Without shuffling, pick n of the endless line is sample n mod 7 of epoch n // 7; an epoch ends where its last sample is."""
+    sampler = Sampler(Order(7), batch_size)
+    for first in range(0, 50 * batch_size, batch_size):
+        picks, places = sampler.take(), range(first, first + batch_size)
+        assert picks.index.tolist() == picks.position.tolist() == [place % 7 for place in places]
+        assert picks.epoch.tolist() == [place // 7 for place in places]
+        assert sampler.ended is any(place % 7 == 6 for place in places)

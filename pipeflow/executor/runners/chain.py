@@ -21,9 +21,11 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.executor.runners.program import Program, held_by
+from pipeflow.executor.runners.program_parts import InputNumbers
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
+from pipeflow.tensors import PlacedArrays
 
 PROGRAMS = 8  # of a chain, for files of different kinds; samples of more kinds are computed one by one
 FAILURES = 64  # the most samples for which a chain tries to make a program and cannot
@@ -60,6 +62,8 @@ class Chain:
         ends = {slot for slot, kind in storages.items() if kind != "arena" and slot not in read}
         self.used = ends | plan.read_outside([step.step for step in self.steps])
         self.later = end < len(steps)  # True if other steps of the stage follow
+        # The slots in which compiled code stores its results without an array for each.
+        self.tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
@@ -136,7 +140,7 @@ class Chain:
                     self._pause = PAUSE
                     break
                 if program is None:
-                    samples, numbers = samples[1:], numbers[1:]
+                    samples, numbers = samples[1:], numbers.chosen(slice(1, None))
                     continue
                 read += len(samples)
                 status = program.run(batch, samples, numbers, rows, arena, pool, spent)
@@ -145,7 +149,7 @@ class Chain:
                     break
                 done.append(samples[status == 0])
                 left = status == kernels.kernel_calls.UNDESCRIBED
-                samples, numbers = samples[left], numbers[left]
+                samples, numbers = samples[left], numbers.chosen(left)
                 number += 1
         ended = done[0] if len(done) == 1 else np.concatenate([NONE, *done])
         if files is not None:
@@ -164,18 +168,19 @@ class Chain:
                 self.reads = self.reads and self._read <= MOST_READS * self._samples
                 self._read = self._samples = 0
 
-    def _kind_of_files(self, rows: ChunkRows, files: FilesToRead) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
+    def _kind_of_files(self, rows: ChunkRows, files: FilesToRead) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples as one kind, with the address of each path."""
-        yield (files.flags,), rows.left, files.paths[rows.left][:, None]
+        yield (files.flags,), rows.left, InputNumbers(files.paths.reshape(-1, 1), False)
 
-    def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, np.ndarray]]:
+    def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
         layouts = [batch.layouts[slot] for slot in self.inputs]
         columns = [self._column(batch, rows, slot) for slot in self.inputs]
         known = [column for column in columns if column is not None]
         if len(known) == len(columns):
-            numbers = known[0][1] if len(known) == 1 else np.concatenate([numbers for _, numbers in known], axis=1)
-            yield (*[(dtype, numbers.shape[1] - 1) for dtype, numbers in known], *layouts), rows.left, numbers
+            whole = known[0][1] if len(known) == 1 else np.concatenate([numbers for _, numbers in known], axis=1)
+            kind = (*[(dtype, numbers.shape[1] - 1) for dtype, numbers in known], *layouts)
+            yield kind, rows.left, InputNumbers(whole, True)
             return
         kinds: dict[Kind, tuple[list[int], list[list[int]]]] = {}
         for sample in rows.left.tolist():
@@ -185,7 +190,7 @@ class Chain:
                 samples.append(sample)
                 addresses.append([part for x in arrays for part in (kernels.kernel_calls.address_of(x), *x.shape)])
         for kind, (samples, addresses) in kinds.items():
-            yield (*kind, *layouts), np.array(samples), np.array(addresses, np.int64)
+            yield (*kind, *layouts), np.array(samples), InputNumbers(np.array(addresses, np.int64), True)
 
     def _column(self, batch: BatchRun, rows: ChunkRows, slot: int) -> tuple[np.dtype, np.ndarray] | None:
         """The type of an input, and address and extents of each sample; None if its arrays are not parts of a few blocks."""
@@ -199,6 +204,8 @@ class Chain:
             numbers[:, 0], numbers[:, 1] = column.addresses[chosen], column.sizes[chosen]
             return BYTES, numbers
         held = batch.values[slot]
+        if type(held) is PlacedArrays and held.columns is not None:
+            return held.dtype, held.columns[samples]
         if not _plain(held):
             return None
         numbers = np.empty((len(samples), held.ndim), np.int64)

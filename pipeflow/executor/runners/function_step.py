@@ -24,7 +24,6 @@ class FunctionStep(SampleStep):
         rights = step.writable if step.user_code else (None,) * len(step.inputs)
         self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
         self.copies = self.storages == ("table",) and step.copied and not self.compiled
-        self.draws_early = False  # a batch that is made as by a serial function needs no keys
         self._call: Callable[..., Any] | None = None
         self.reports = isinstance(
             self.constants.get("jit"), str
@@ -59,7 +58,7 @@ class FunctionStep(SampleStep):
         call = self._call
         if call is None:  # only with the first sample, because the function may be compiled now
             call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
-        key = self._keys(batch)[sample] if self.random else 0
+        key = self.keys(batch)[sample] if self.random else 0
         if self.reports:
             at_work.describe = partial(batch.name_of, sample)
             try:
@@ -104,7 +103,7 @@ class FunctionStep(SampleStep):
         values = batch.values
         columns = [self._column(values[slot], samples, writable) for slot, _, writable in self.reads]
         rows = zip(*columns) if columns else repeat((), len(samples))
-        keys = self._keys(batch)[samples.start : samples.stop] if self.random else repeat(0)
+        keys = self.keys(batch)[samples.start : samples.stop] if self.random else repeat(0)
         place.given = None
         row: list[Any] = [None] * len(values)
         for sample, inputs, key in zip(samples, rows, keys):
@@ -119,18 +118,11 @@ class FunctionStep(SampleStep):
             except Exception as error:
                 failed(error, sample)
 
-    def _keys(self, batch: BatchRun) -> list[int]:
-        """The keys of all samples of a batch. Two threads may compute them at the same time, which does no harm."""
-        known = batch.keys.get(self.key_slot)
-        if known is None:
-            known = batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
-        return known
-
     def _whole(self, held: Any, writable: bool | None) -> Any:
         """An input of several samples, a list or one array, with the rights that the function has to it."""
         if writable is None:
             return held
-        if type(held) is list:
+        if not isinstance(held, np.ndarray):
             return [x if writable and x.flags.writeable else lent(x, self.converts) for x in held]
         return held if writable and held.flags.writeable else lent(held, self.converts)
 

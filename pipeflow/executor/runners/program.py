@@ -17,18 +17,20 @@ from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.program_parts import (
     NO_MEMORY,
+    BatchColumns,
     BatchTable,
     CallRecords,
+    InputNumbers,
     KernelCall,
     Place,
     bits_of,
     plain_value,
-    signed,
     value_of,
 )
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
+from pipeflow.tensors import PlacedArrays
 
 MOST = 1 << 31  # bytes of an array; samples with larger arrays are computed one by one
 LARGEST = 1 << 28  # bytes of memory for a sample; samples that need more are computed one by one
@@ -58,10 +60,10 @@ class Program:
     def __init__(self, chain: Members, flags: int | None = None) -> None:
         self.chain = chain
         self._flags = flags  # for the system call that opens files, if the input is the path of a file
-        self._file = (0, 0)  # then the registers of the room for a file and of its size
+        self._file = 0  # then the register of the room for a file
         self._room = kernels.whole_files.FIRST if flags is not None else 0
         self._size = 0
-        self._keys: list[tuple[int, int]] = []  # register, slot of the keys
+        self._keys: list[tuple[int, SampleStep]] = []  # register, the step with these keys
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
         self._tables: list[BatchTable] = []
         self._counted: list[str] = []
@@ -109,7 +111,7 @@ class Program:
         (size,) = self.call(files.read_one, (*functions, flags, path, address, room, described, status), now=False)
         self.check(size >= 0, fixed=False)
         self._instructions.append((tools.CHECK, tools.LARGER_FILE, (size <= room).register, 0))
-        self._file = room.register, size.register
+        self._file = room.register
         address.value, size.value = kernels.kernel_calls.address_of(example), len(example)
         return KernelArray(address, (size,), BYTE)
 
@@ -123,8 +125,8 @@ class Program:
         varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
         key = None
         if step.random:
-            key = self._register(signed(batch.keys[step.key_slot][sample]))
-            self._keys.append((key.register, step.key_slot))
+            key = self._register(int(step.batch_keys(batch).view(np.int64)[sample]))
+            self._keys.append((key.register, step))
 
         def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
             return self._output(step, output, extents, dtype)
@@ -308,27 +310,32 @@ class Program:
         self,
         batch: BatchRun,
         samples: np.ndarray,
-        numbers: np.ndarray,
+        inputs: InputNumbers,
         rows: ChunkRows,
         arena: Arena,
         pool: HeapPool,
         spent: np.ndarray,
     ) -> np.ndarray | None:
-        """Runs it for samples, of whose inputs ``numbers`` has the addresses and extents; returns None if all are done, else the
-        status of each: 0 if it is done, UNDESCRIBED if another program may describe it.
+        """Runs it for samples; returns None if all are done, else the status of each: 0 if it is done, UNDESCRIBED if another
+        program may describe it.
         """
         tools = kernels.kernel_calls
         count = len(samples)
-        registers = self._registers(batch, samples)
-        if registers is None:
+        columns = self._columns_of(batch)
+        if columns.table is None:
             return np.full(count, tools.REFUSED, np.int32)
-        registers[:, : numbers.shape[1]] = numbers
-        if self._flags is not None:
-            registers[:, self._file[0]] = self._room
-        kept = [place for place in self.places if place.storage != "dense"]
-        results = bool(kept)
-        memory = pool.for_device if any(place.sent for place in kept) else pool
+        table, apart = columns.table, None
+        if columns.apart:  # results that become arrays at once
+            apart = np.empty((count, sum(1 + len(place.extents) for place in columns.apart)), np.int64)
+            registers = [register for place in columns.apart for register in (place.address, *place.extents)]
+            what = tools.STORED + tools.BY_ROW
+            begin = tools.address_of(apart)
+            lines = [(register, begin + 8 * k, apart.strides[0], what) for k, register in enumerate(registers)]
+            table = np.concatenate([table, np.array(lines, np.int64)])
+        memory = pool.for_device if columns.sent else pool
         record = self._record_of_thread()
+        if self._flags is not None:
+            record.held[self._file] = self._room
         status = np.empty(count, np.int32)
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
         begin, least = 0, 0
@@ -337,16 +344,20 @@ class Program:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
             if record.scratch is not scratch:
                 record.scratch, record.scratch_address = scratch, tools.aligned(scratch)
-            if results:
+            if columns.results:
                 block = memory.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
                 block_address = tools.address_of(block)
                 blocks.append((begin, block))
+            first = begin
             begin, more, least = tools.runner()(
                 self._program,
                 self._table,
                 record.moves,
                 record.starts,
-                registers,
+                record.held,
+                table,
+                inputs.place,
+                samples,
                 begin,
                 status,
                 (record.scratch_address, len(scratch) - tools.ALIGNMENT),
@@ -354,116 +365,125 @@ class Program:
                 *tools.clock(),
                 spent,
             )
-            if max(more, least) > LARGEST:
+            if begin == count:
+                self._results = 0.8 * self._results + 0.2 * least / (count - first)
+            elif max(more, least) > LARGEST:
                 status[begin] = tools.REFUSED
                 begin, least = begin + 1, 0
             else:
                 self._scratch = max(self._scratch, more)
         failed = status.any()
-        good = np.flatnonzero(status == 0) if failed else np.arange(count)
-        if len(good):
-            self._keep_results(batch, samples, good, rows, registers, blocks)
+        good = np.flatnonzero(status == 0) if failed else None
+        if good is None or len(good):
+            self._keep_results(batch, samples, good, rows, columns, apart, blocks)
             for what in self._counted:
-                counts.count(what, len(good))
-        if failed and self._flags is not None:
-            sizes, most = registers[:, self._file[1]], kernels.whole_files.LARGEST
-            again = np.flatnonzero((status == tools.LARGER_FILE) & (sizes <= most))
+                counts.count(what, count if good is None else len(good))
+        if failed and self._flags is not None and self._room < kernels.whole_files.LARGEST:
+            again = np.flatnonzero(status == tools.LARGER_FILE)
             if len(again):
-                size = int(sizes[again].max())
-                self._room = max(self._room, min(size + size // 2, most))
-                found = self.run(batch, samples[again], numbers[again], rows, arena, pool, spent)
+                self._room = min(2 * self._room, kernels.whole_files.LARGEST)
+                found = self.run(batch, samples[again], inputs.chosen(again), rows, arena, pool, spent)
                 status[again] = 0 if found is None else found
                 failed = status.any()
         return status if failed else None
 
-    def _registers(self, batch: BatchRun, samples: np.ndarray) -> np.ndarray | None:
-        """The registers of some samples, without their inputs; None if the steps themselves have to process them.
-
-        They are computed for the whole batch at once. Each sample is used by one thread at a time.
-        """
-        held = [batch.values[place.slot] for place in self.places if place.storage == "dense"]
-        if any(type(values) is list for values in held):  # rows are made again
-            return self._computed(batch, samples)
+    def _columns_of(self, batch: BatchRun) -> BatchColumns:
+        """The columns that the program reads and fills, made once for the batch. Each sample is used by one thread at a time."""
         known = batch.columns.get(self)
-        if known is None or any(one is not other for one, other in zip(known[1], held)):
-            whole = self._computed(batch, np.arange(batch.size))
-            batch.columns[self] = known = whole, held
-        if known[0] is None:
-            return None
-        first, count = int(samples[0]), len(samples)
-        if samples[-1] - first + 1 == count:
-            return known[0][first : first + count]
-        return known[0][samples]
+        if known is None or any(batch.values[slot] is not held for slot, held in known.held):
+            known = self._columns_made(batch)
+            if not any(type(held) is list for _, held in known.held):  # else rows are made again, in other memory
+                batch.columns[self] = known
+        return known
 
-    def _computed(self, batch: BatchRun, samples: np.ndarray) -> np.ndarray | None:
-        registers = np.empty((len(samples), len(self._first)), np.int64)
-        registers[:] = self._first
+    def _columns_made(self, batch: BatchRun) -> BatchColumns:
+        tools = kernels.kernel_calls
+        made = BatchColumns()
         for place in self.places:
+            values = batch.values[place.slot]
             if place.storage == "dense":
-                registers[:, place.address] = self._addresses(batch.values[place.slot], samples)
-        for register, slot in self._keys:
-            registers[:, register] = batch.column_of_keys(slot)[samples]
-        for register, slot, argument, real in self._columns:
-            column = batch.numbers(slot, argument, real)
-            if column is None:
-                return None
-            registers[:, register] = column[samples]
-        try:
-            for table in self._tables:
-                made, begin = table.of(batch), table.register
-                if table.numbers:
-                    registers[:, begin : begin + made.shape[1]] = made.view(np.int64)[samples]
+                made.held.append((place.slot, values))
+                if type(values) is list:
+                    addresses = np.array([[tools.address_of(value)] for value in values], np.int64)
+                    made.add(place.address, addresses, tools.LOADED)
                 else:
-                    registers[:, begin] = self._addresses(made, samples)
+                    made.add(place.address, values, tools.ADDRESS)
+                continue
+            made.results = True
+            made.sent |= place.sent
+            numbers = values.numbers(place.dtype, len(place.extents)) if type(values) is PlacedArrays else None
+            if numbers is None:
+                made.apart.append(place)
+            else:
+                made.held.append((place.slot, values))
+                made.add(place.address, numbers, tools.STORED)
+                for axis, register in enumerate(place.extents):
+                    made.add(register, numbers, tools.STORED, 1 + axis)
+        try:
+            for register, step in self._keys:
+                made.add(register, step.batch_keys(batch), tools.LOADED)
+            for register, slot, argument, real in self._columns:
+                column = batch.numbers(slot, argument, real)
+                if column is None:
+                    raise NoTable
+                made.add(register, column, tools.LOADED)
+            for table in self._tables:
+                rows = table.of(batch)
+                if table.numbers:
+                    for k in range(rows.shape[1]):
+                        made.add(table.register + k, rows, tools.LOADED, k)
+                else:
+                    made.add(table.register, rows, tools.ADDRESS)
         except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
-            return None
-        return registers
-
-    def _addresses(self, values: Any, samples: np.ndarray) -> Any:
-        """The addresses of the results of samples in memory of the batch."""
-        if type(values) is list:
-            return [kernels.kernel_calls.address_of(values[sample]) for sample in samples]
-        return samples * values.strides[0] + kernels.kernel_calls.address_of(values)
+            return made
+        made.finish()
+        return made
 
     def _record_of_thread(self) -> "CallRecords":
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""
         known = getattr(self._threads, "record", None)
         if known is None:
-            known = self._threads.record = CallRecords(self._record, self._own, self._moves, self._starts)
+            known = self._threads.record = CallRecords(self._record, self._own, self._moves, self._starts, self._first)
         return known
 
     def _keep_results(
         self,
         batch: BatchRun,
         samples: np.ndarray,
-        good: np.ndarray,
+        good: np.ndarray | None,
         rows: ChunkRows,
-        registers: np.ndarray,
+        columns: BatchColumns,
+        apart: np.ndarray | None,
         blocks: Sequence[tuple[int, np.ndarray]],
     ) -> None:
-        """Stores the results of the samples with these places in their slots."""
+        """Stores the results of the samples with these places, or of all, in their slots."""
         for slot, layout in self.layouts.items():
             if batch.layouts[slot] is None:
                 batch.layouts[slot] = layout
         later = self.chain.later
-        if not (later or blocks or self.given):
+        if columns.results:
+            memory = [block for _, block in blocks]
+            for _, values in columns.held:
+                if type(values) is PlacedArrays:
+                    values.placed(len(samples) if good is None else len(good), memory)
+        if not (later or columns.apart or self.given):
             return
-        chosen = (samples if len(good) == len(samples) else samples[good]).tolist()
+        chosen = (samples if good is None else samples[good]).tolist()
         for slot, storage, value in self.given:
             for sample in chosen if storage == "dense" else ():
                 held_by(batch, slot, sample)[...] = value
             _keep(batch, rows, slot, storage, chosen, repeat(value), later)
-        nbytes = 0
-        for place in self.places:
-            if place.storage != "dense":
-                made, size = place.of_samples(good, registers, blocks)
-                nbytes += size + kernels.kernel_calls.ALIGNMENT * len(good)
-                _keep(batch, rows, place.slot, place.storage, chosen, made, later)
-            elif later:
+        first = 0
+        for place in columns.apart:
+            assert apart is not None
+            numbers = apart[:, first : first + 1 + len(place.extents)]
+            first += numbers.shape[1]
+            made = place.of_samples(np.arange(len(samples)) if good is None else good, numbers, blocks)
+            _keep(batch, rows, place.slot, place.storage, chosen, made, later)
+        for place in self.places if later else ():
+            if place.storage == "dense":
                 for sample in chosen:
                     rows[sample][place.slot] = held_by(batch, place.slot, sample)
-        if blocks:
-            self._results = 0.8 * self._results + 0.2 * nbytes / len(good)
 
 
 def _keep(

@@ -54,9 +54,11 @@ class CallRecords:
         own: Sequence[tuple[int, Callable[[], np.ndarray]]],
         moves: np.ndarray,
         starts: np.ndarray,
+        first: np.ndarray,
     ) -> None:
         address_of = kernels.kernel_calls.address_of
         self.record = record.copy()
+        self.held = first.copy()  # the registers
         self._own = [find() for _, find in own]  # kept as long as their addresses
         integers = self.record.view(np.int64)
         for (offset, _), array in zip(own, self._own):
@@ -75,19 +77,54 @@ class Place:
         self.sent = sent  # it is only copied to the device
 
     def of_samples(
-        self, chosen: np.ndarray, registers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
-    ) -> tuple[list[np.ndarray], int]:
-        """The results of samples, in the memory of several, and the number of their bytes."""
-        itemsize, found, nbytes = self.dtype.itemsize, [], 0
-        whole = len(blocks) == 1 and len(chosen) == len(registers)
-        for (first, block), (end, _) in zip(blocks, [*blocks[1:], (len(registers), NO_MEMORY)]):
-            those = registers if whole else registers[chosen[(chosen >= first) & (chosen < end)]]
-            extents = those[:, self.extents]
-            nbytes += int(extents.prod(axis=1).sum()) * itemsize
-            offsets = those[:, self.address] - kernels.kernel_calls.address_of(block)
-            for offset, shape in zip(offsets.tolist(), extents.tolist()):
-                found.append(np.ndarray(shape, self.dtype, block, offset))
-        return found, nbytes
+        self, chosen: np.ndarray, numbers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
+    ) -> list[np.ndarray]:
+        """The arrays of samples, whose addresses and extents these are, in the memory of several."""
+        found = []
+        for (first, block), (end, _) in zip(blocks, [*blocks[1:], (len(numbers), NO_MEMORY)]):
+            begin = kernels.kernel_calls.address_of(block)
+            for address, *shape in numbers[chosen[(chosen >= first) & (chosen < end)]].tolist():
+                found.append(np.ndarray(shape, self.dtype, block, address - begin))
+        return found
+
+
+class BatchColumns:
+    """The columns of numbers that a program reads and fills for the samples of a batch."""
+
+    def __init__(self) -> None:
+        self.table: np.ndarray | None = None  # None if the steps themselves have to process the samples
+        self.held: list[tuple[int, Any]] = []  # slots, and their values to which the columns belong
+        self.apart: list[Place] = []  # the results that become arrays at once
+        self.results = self.sent = False  # True if results take memory of their own; if it is only copied to the device
+        self._lines: list[tuple[int, int, int, int]] = []
+        self._kept: list[np.ndarray] = []
+
+    def add(self, register: int, column: np.ndarray, what: int, place: int = 0) -> None:
+        """Adds a column: numbers of 8 bytes, at this place in the row of a sample."""
+        self._kept.append(column)
+        address = kernels.kernel_calls.address_of(column) + 8 * place
+        self._lines.append((register, address, column.strides[0], what))
+
+    def finish(self) -> None:
+        """All columns are known."""
+        self.table = np.array(self._lines, np.int64).reshape(-1, 4)
+
+
+class InputNumbers:
+    """Address and extents of the inputs: a row for each of some samples, or for each sample of the batch."""
+
+    def __init__(self, numbers: np.ndarray, by_row: bool) -> None:
+        self._numbers, self._by_row = numbers, by_row
+        self.place = kernels.kernel_calls.address_of(numbers), numbers.strides[0], numbers.shape[1], int(by_row)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self._numbers.shape[1]
+
+    def chosen(self, places: Any) -> "InputNumbers":
+        """The same for some of the samples."""
+        return InputNumbers(np.ascontiguousarray(self._numbers[places]), True) if self._by_row else self
 
 
 def _example(argument: Any) -> Any:
@@ -155,11 +192,6 @@ class KernelCall:
 def bits_of(value: float) -> int:
     """The integer that has the bits of a floating-point number."""
     return int(np.float64(value).view(np.int64))
-
-
-def signed(key: int) -> int:
-    """The signed number of 64 bits with the bits of a key."""
-    return key - (1 << 64) if key >> 63 else key
 
 
 def plain_value(given: Any) -> Any:

@@ -26,6 +26,7 @@ from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleSt
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan, Step, takes_out
+from pipeflow.tensors import PlacedArrays
 
 if TYPE_CHECKING:
     from pipeflow.executor.runners.chain import Chain
@@ -144,6 +145,8 @@ class SampleStage(StageRunner):
             except MemoryError as error:
                 add_notes(error, step.step.notes())
                 raise
+        for slot in () if self.chain is None else self.chain.tables:
+            batch.values[slot] = PlacedArrays(batch.size)
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs some samples, one after another."""

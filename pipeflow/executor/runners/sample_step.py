@@ -69,7 +69,6 @@ class SampleStep(BoundStep):
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
         self.fetched_from = reader  # the reader, for a step that reads samples
         self.random = self.op.random and reader is None
-        self.draws_early = self.random  # the keys of a batch are computed before its first sample
         self.wants_source = "source" in self.op.wants
         # The files of a reader may differ in type, and then so do the results of the operators after it.
         self.may_differ = step.user_code or any(spec.dtype is None for spec in step.specs)
@@ -88,8 +87,6 @@ class SampleStep(BoundStep):
 
     def enter(self, batch: BatchRun, pool: HeapPool) -> None:
         """Prepares the slots that this step fills."""
-        if self.draws_early:
-            batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
         for output, (slot, storage, spec) in enumerate(zip(self.step.outputs, self.storages, self.step.specs)):
             if storage == "dense":
                 memory = self.memory(batch, pool, output)
@@ -141,7 +138,7 @@ class SampleStep(BoundStep):
             if (self.op.sequences or self.op.by_frame) and self.arguments:
                 framed = [name for name, slot, _ in self.arguments if (batch.layouts[slot] or "")[:1] == "F"]
                 self.kernel.per_frame = frozenset(framed)
-            key = batch.keys[self.key_slot][sample] if self.random else None
+            key = self.keys(batch)[sample] if self.random else None
             source = SampleSource(self.sources(batch), sample) if self.wants_source else ""
             outputs = self.kernel(inputs, layouts, per_sample, key, place, source)
             if self.count and batch.layouts[self.step.outputs[0]] is None:
@@ -149,6 +146,13 @@ class SampleStep(BoundStep):
                 for slot, layout in zip(self.step.outputs, found):
                     batch.layouts[slot] = layout or ""
         self.keep(batch, sample, row, place, outputs)
+
+    def keys(self, batch: BatchRun) -> list[int]:
+        """The keys of all samples of a batch. Two threads may compute them at the same time, which does no harm."""
+        known = batch.keys.get(self.key_slot)
+        if known is None:
+            known = batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
+        return known
 
     def fetch_many(
         self, batch: BatchRun, rows: "ChunkRows", place: Callable[[], "Placement"], arena: Arena, pool: HeapPool
@@ -200,7 +204,7 @@ class SampleStep(BoundStep):
             if storage == "dense":
                 batch.values[slot][:] = column
             elif storage == "table":
-                batch.values[slot][:] = list(column)
+                batch.values[slot] = column
         return True
 
     def _fit(self, batch: BatchRun, columns: Sequence[Any], first: int) -> bool:
@@ -235,7 +239,11 @@ class SampleStep(BoundStep):
                     else:
                         np.copyto(kept, result)
                     result = kept
-                values[slot][sample] = result
+                held = values[slot]
+                if type(held) is np.ndarray and (held.dtype != result.dtype or held.shape[1:] != result.shape):
+                    put(batch, slot, sample, result)
+                else:
+                    held[sample] = result
             row[slot] = result
 
     def clear(self, batch: BatchRun, rows: Iterable[int], pool: HeapPool) -> None:

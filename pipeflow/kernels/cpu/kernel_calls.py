@@ -215,24 +215,40 @@ ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, M
 # Status of a sample: another program may describe it, no program does, or its file needs more memory.
 UNDESCRIBED, REFUSED, LARGER_FILE = 2, 3, 4
 ALIGNMENT = 64
+# What a column is for: its numbers are loaded, or their addresses, or numbers are stored there.
+LOADED, ADDRESS, STORED = 0, 1, 2
+BY_ROW = 4  # added to these: it has a number for each of the samples that are run, not for each sample of the batch
 
 
 @kernel
-def run(program, calls, moves, record, registers, begin, status, memory, results, clock, number, spent):
-    """Runs a program for samples from ``begin`` on; their numbers are the rows of ``registers``. The status of a finished sample
-    is 0.
+def run(
+    program, calls, moves, record, held, columns, inputs, samples, begin, status, memory, results, clock, number, spent
+):
+    """Runs a program for samples from ``begin`` on. The status of a finished sample is 0.
 
     An instruction is (operation, target, source, source); CHECK has a status in place of the target. A call is (address of the
     entry, address of the kernel, first move, last move, step). A move is (register, address in the record, 1 if it is a result).
+    A column is (register, address, distance of two samples, what it is for). ``inputs`` are the columns of the first registers:
+    their address, their distance, their number, 1 if they are by row. ``held`` are the registers, with the constants.
     ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all. Returns the first
-    sample that has not run, because memory is too small, and the bytes that it needs of both. ``spent`` counts the nanoseconds
-    of each step.
+    sample that has not run, because memory is too small, and the bytes that it needs of both; or else the number of samples, 0,
+    and the bytes of the results. ``spent`` counts the nanoseconds of each step.
     """
     placed = 0  # bytes of results
-    for row in range(begin, len(registers)):
-        held = registers[row]
+    for row in range(begin, len(samples)):
+        sample = samples[row]
         used, found = 0, placed
         status[row] = 0
+        first = inputs[0] + inputs[1] * (row if inputs[3] else sample)
+        for at in range(inputs[2]):
+            held[at] = _load(first + 8 * at)
+        for at in range(len(columns)):
+            register, address, distance, what = columns[at]
+            place = address + distance * (row if what >= BY_ROW else sample)
+            if what & 3 == LOADED:
+                held[register] = _load(place)
+            elif what & 3 == ADDRESS:
+                held[register] = place
         for at in range(len(program)):
             operation, target, one, other = program[at]
             if operation == CALL:
@@ -286,7 +302,11 @@ def run(program, calls, moves, record, registers, begin, status, memory, results
                     held[target] = a <= b
         if not status[row]:
             placed = found
-    return len(registers), 0, 0
+            for at in range(len(columns)):
+                register, address, distance, what = columns[at]
+                if what & 3 == STORED:
+                    _store(address + distance * (row if what >= BY_ROW else sample), held[register])
+    return len(samples), 0, placed
 
 
 @kernel
@@ -300,7 +320,7 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
     table, row, pair = np.zeros((1, 1), np.int64), np.zeros(1, np.int64), (1, 1)
     status = np.zeros(1, np.int32)
     return [
-        (run, types_of(table, table, table, row, table, 1, status, pair, pair, 1, 1, row)),
+        (run, types_of(table, table, table, row, row, table, pair + pair, row, 1, status, pair, pair, 1, 1, row)),
         (call, types_of(1, 1, 1)),
         *whole_files.own_kernels(),
     ]

@@ -45,9 +45,10 @@ _GOLDEN = 0x9E3779B97F4A7C15
 # Up to this size a permutation is made by sorting random numbers, which is exactly uniform. A Feistel network over few elements
 # is not uniform (chi-square tests show it), and the table of a small set needs little memory.
 _SORTED_UP_TO = 4096
+_AHEAD = 16  # batches whose picks are computed in one call: it takes as long for a thousand as for a few
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Picks:
     """The samples of one batch as parallel columns; `padding` marks repeats of a shard's last sample."""
 
@@ -58,6 +59,10 @@ class Picks:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def part(self, begin: int, end: int) -> "Picks":
+        """Some of these picks, without a copy."""
+        return Picks(self.index[begin:end], self.position[begin:end], self.epoch[begin:end], self.padding[begin:end])
 
     @staticmethod
     def joined(parts: "Sequence[Picks]") -> "Picks":
@@ -177,6 +182,11 @@ class Order:
         return self.shuffled and not self.stick_to_shard
 
     @property
+    def straight(self) -> bool:
+        """True if places of one endless line of epochs determine the picks (``along``)."""
+        return (self.strided or (self.num_shards == 1 and not self.shuffled)) and not self.pad_last_batch
+
+    @property
     def permutation_seed(self) -> int:
         """The number that determines the permutation, together with the epoch."""
         if self.shuffle_after_epoch and self.shuffle_after_epoch_seed is not None:
@@ -266,10 +276,10 @@ class Order:
         return Picks(index, position, np.full(len(offsets), epoch, np.int64), offsets >= samples)
 
     def along(self, start: int, count: int) -> Picks:
-        """`count` picks of the strided order from place `start` of an endless line of epochs."""
+        """`count` picks from place `start` of an endless line of epochs, if the order is ``straight``."""
         epoch, position = np.divmod(start + self.shard_id + self.num_shards * np.arange(count), self.size)
-        index = np.empty(count, np.int64)
-        for number in distinct(epoch):
+        index = np.empty(count, np.int64) if self.shuffled else position
+        for number in distinct(epoch) if self.shuffled else ():
             there = epoch == number
             index[there] = self.indices(position[there], number)
         return Picks(index, position, epoch, np.zeros(count, bool))
@@ -318,6 +328,9 @@ class Sampler:
         self.base = 0  # strided: positions of this epoch that all shards together consumed before offset 0
         self.offset = 0
         self.ended = False  # True if the last `take` reached the end of an epoch
+        self._line: tuple[Order, int, Picks] | None = (
+            None  # picks that were computed ahead, and the place of the first one
+        )
 
     def take(self, count: int | None = None, ending: Ending = "fill") -> Picks:
         """The next `count` picks (default `batch_size`); fewer if the way to end epochs makes the last batch shorter."""
@@ -337,12 +350,15 @@ class Sampler:
     def _filled(self, count: int) -> Picks:
         order = self.order
         self.ended = False
-        if order.strided and not order.pad_last_batch:
+        if order.straight:
             start = self.epoch * order.size + self.base + self.offset * order.num_shards
             after, consumed = divmod(start + count * order.num_shards, order.size)
             self.ended = after > start // order.size
-            self._go(after, base=consumed)
-            return order.along(start, count)
+            if order.strided:
+                self._go(after, base=consumed)
+            else:
+                self._go(after, consumed)
+            return self._along(start, count)
         if not order.pad_last_batch:
             taken = order.taken(self.epoch) + self.offset
             self.ended = order.next_end(taken) <= taken + count
@@ -357,6 +373,24 @@ class Sampler:
                 self._go(self.epoch + 1)
                 self.ended |= order.pad_last_batch
         return parts[0] if len(parts) == 1 else Picks.joined(parts)
+
+    def _along(self, start: int, count: int) -> Picks:
+        """The picks from a place of the line of epochs; after the first batch those of several batches are computed at once."""
+        order, step = self.order, self.order.num_shards
+        if type(order) is not Order:  # the order of later batches may not be known
+            return order.along(start, count)
+        follows = False
+        if self._line is not None and self._line[0] is order:
+            _, first, known = self._line
+            begin, rest = divmod(start - first, step)
+            if begin >= 0 and begin + count <= len(known) and not rest:
+                return known.part(begin, begin + count)
+            follows = 0 <= begin <= len(known)
+        known = order.along(start, _AHEAD * count if follows else count)
+        for column in (known.index, known.position, known.epoch, known.padding):
+            column.flags.writeable = False  # several batches share them
+        self._line = order, start, known
+        return known.part(0, count)
 
     def _settle(self, ending: Ending, count: int) -> None:
         """If this epoch has no picks left, goes to the epoch with the next ``count`` picks.

@@ -56,7 +56,7 @@ _NO_EFFECT = {
 class _Sources(Sequence[str]):
     """The source_info of a batch's samples; each text is made when it is read."""
 
-    def __init__(self, reader: Any, indices: list[int]) -> None:
+    def __init__(self, reader: Any, indices: np.ndarray) -> None:
         self._reader = reader
         self._indices = indices
 
@@ -70,7 +70,7 @@ class _Sources(Sequence[str]):
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return _Sources(self._reader, self._indices[place])
-        return self._reader.source_info(self._indices[place])
+        return self._reader.source_info(int(self._indices[place]))
 
 
 class Reader(Source):
@@ -120,7 +120,7 @@ class Reader(Source):
             owned=True,
             positions=picks.position,
             epochs=picks.epoch,
-            source_info=self.sources(picks.index.tolist()),
+            source_info=self.sources(picks.index),
             padding=picks.padding if picks.padding.any() else None,
             ends_epoch=sampler.ended,
         )
@@ -142,7 +142,7 @@ class Reader(Source):
         order = self._keyed(key)
         return order.permutation_seed if order.strided and order.num_shards > 1 else None
 
-    def sources(self, indices: list[int]) -> Sequence[str] | None:
+    def sources(self, indices: np.ndarray) -> Sequence[str] | None:
         """The source_info of these samples; None if the reader has none."""
         return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
 
