@@ -128,6 +128,11 @@ class Plan:
         """All steps in order."""
         return [step for stage in self.stages for step in stage.all_steps()]
 
+    def keys(self) -> tuple[int, ...]:
+        """The keys of the random steps, without those of the sources."""
+        sources = self.stages[0].steps
+        return tuple({step.key: None for step in self.steps() if step.key is not None and step not in sources})
+
     def makers(self) -> dict[int, Step]:
         """The step that fills each slot."""
         return {slot: step for step in self.steps() for slot in step.outputs}

@@ -96,9 +96,7 @@ class Executor:
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started
         self._scheduled = 0
-        sources = {step.name for step in plan.stages[0].steps}
-        keys = [step.key for step in plan.steps() if step.key is not None and step.name not in sources]
-        self._keys = tuple(dict.fromkeys(keys))
+        self._keys = plan.keys()
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
 
     def _give_workers(self, surroundings: Surroundings) -> None:

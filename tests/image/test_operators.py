@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.operators import geometry
+from pipeflow.operators import padding
 from pipeflow.tensors import TensorListCPU
 
 IMAGE = np.random.default_rng(2).integers(0, 256, (11, 14, 3), dtype=np.uint8)
@@ -337,7 +337,7 @@ def test_a_padded_batch_is_its_padded_samples(samples, arguments, dense):
         value = np.asarray(found.at(number))
         assert value.shape == wanted.shape
         assert value.tobytes() == wanted.tobytes()
-    whole = geometry.padded_alike(
+    whole = padding.padded_alike(
         samples,
         arguments.get("fill_value", 0.0),
         (arguments.get("axes"), arguments.get("axis_names"), None, arguments.get("align")),

@@ -9,7 +9,7 @@ from pipeflow.declare import Spec
 from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators import geometry
+from pipeflow.operators import geometry, padding
 from pipeflow.operators.axes import spatial
 from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
 from pipeflow.operators.on_gpu.moves import (
@@ -166,7 +166,7 @@ def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
     result = []
     for item in items:
         args, layout = item.args, item.layouts[0]
-        shape = geometry.padded_shape(
+        shape = padding.padded_shape(
             item.input.shape, shapes, args.axes, args.axis_names, args.shape, args.align, layout
         )
         result.append((Spec(shape, item.input.dtype, layout),))
