@@ -98,13 +98,19 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     given = list(inputs)
     keywords = _by_present_names(op, keywords, problems)
     if op.positional and not op.inputs:
-        keywords = {**dict(zip(op.positional, given)), **keywords}
-        given = given[len(op.positional) :]
+        named = dict(zip(op.positional, given))
+        problems += [ValueError(f"got several values for the argument {name!r}") for name in named if name in keywords]
+        keywords = {**named, **keywords}
+        if len(given) > len(op.positional):
+            most = count_of(len(op.positional), "positional argument")
+            problems.append(ValueError(f"takes at most {most}, got {len(given)}: give the others by name"))
+        given = []
     while given and given[-1] is None and len(given) > op.min_inputs:
         given.pop()
     if not op.min_inputs <= len(given) <= op.max_inputs:
         expected = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"from {op.min_inputs} to {op.max_inputs}"
-        problems.append(ValueError(f"expects {expected} inputs, but received {len(given)}"))
+        by_name = "" if op.max_inputs else ": give its arguments by name"
+        problems.append(ValueError(f"expects {expected} inputs, but received {len(given)}{by_name}"))
     call.inputs = tuple(given)
     allowed = universal(op)
     members = input_set_size(given)

@@ -128,8 +128,16 @@ def test_paths_and_columns_may_be_given_by_position(files):
     number, label, again = pipeline().run()
     assert number.as_array().tolist() == [0, 0.5, 1]
     assert label.as_array().tolist() == again.as_array().tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="expects 0 inputs, but received 1"):
-        fn.readers.parquet(str(files), ["label"], 5)
+    for call, message in (
+        (
+            lambda: fn.readers.parquet("x", ["label"], 5),
+            "takes at most 2 positional arguments, got 3: give the others by",
+        ),
+        (lambda: fn.readers.parquet("x", paths="y", columns="a"), "got several values for the argument 'paths'"),
+        (lambda: fn.readers.file("x"), "expects 0 inputs, but received 1: give its arguments by name"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(
