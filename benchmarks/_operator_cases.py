@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from _pictures import jpeg
 
 # The parent reads the cases too; each side takes the constants of its own library.
 TYPES = importlib.import_module("nvidia.dali.types" if sys.argv[-1] == "dali" else "pipeflow.types")
-BATCH = 16
+BATCH = int(os.environ.get("BATCH", "16"))  # a multiple of 4
 RNG = np.random.default_rng(0)
-IMAGES = [RNG.integers(0, 256, (360, 480, 3), dtype=np.uint8) for _ in range(4)] * 4
-LARGE = [RNG.integers(0, 256, (400, 500, 3), dtype=np.uint8) for _ in range(4)] * 4
+IMAGES = [RNG.integers(0, 256, (360, 480, 3), dtype=np.uint8) for _ in range(4)] * (BATCH // 4)
+LARGE = [RNG.integers(0, 256, (400, 500, 3), dtype=np.uint8) for _ in range(4)] * (BATCH // 4)
 GREY = [image[..., :1].copy() for image in IMAGES]
 FLOATS = [image.astype(np.float32) for image in IMAGES]
 PLANES = [image.transpose(2, 0, 1).copy() for image in IMAGES]
@@ -27,7 +28,7 @@ SMOOTH = [
         + RNG.normal(0, 3, (360, 480, 3))
     ).astype(np.uint8)
     for k in range(4)
-] * 4
+] * (BATCH // 4)
 WINDOW = np.array([[-1, -1, -1], [-1, 9, -1], [-1, -1, -1]], np.float32)
 BOXES = [np.sort(RNG.random((20, 2, 2), np.float32), axis=1).reshape(20, 4) for _ in range(BATCH)]
 MASKS = [np.zeros((360, 480), np.int32) for _ in range(BATCH)]
@@ -56,11 +57,13 @@ def write_files(folder: Path) -> None:
 
 
 def names() -> list[np.ndarray]:
-    return [np.frombuffer(f"{SETTINGS['folder']}/{number}.jpg".encode(), np.uint8) for number in range(4)] * 4
+    return [np.frombuffer(f"{SETTINGS['folder']}/{number}.jpg".encode(), np.uint8) for number in range(4)] * (
+        BATCH // 4
+    )
 
 
 def encoded(ending: str) -> list[np.ndarray]:
-    return [np.fromfile(f"{SETTINGS['folder']}/{number}.{ending}", np.uint8) for number in range(4)] * 4
+    return [np.fromfile(f"{SETTINGS['folder']}/{number}.{ending}", np.uint8) for number in range(4)] * (BATCH // 4)
 
 
 def jpegs() -> list[np.ndarray]:

@@ -119,7 +119,11 @@ def unit(keys: Any, count: int, start: int = 0) -> np.ndarray:
 
 def standard_normal(keys: Any, count: int, start: int = 0) -> np.ndarray:
     """float64 standard normal numbers; number i uses the random bits 2i and 2i+1, so a prefix never changes."""
-    pair = unit(keys, 2 * count, 2 * start)
+    return normals_of(unit(keys, 2 * count, 2 * start))
+
+
+def normals_of(pair: np.ndarray) -> np.ndarray:
+    """The standard normal numbers that are made from pairs of numbers in [0, 1)."""
     radius = np.sqrt(-2.0 * np.log1p(-pair[..., 0::2]))
     return radius * np.cos(2.0 * np.pi * pair[..., 1::2])
 

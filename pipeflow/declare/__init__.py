@@ -45,6 +45,11 @@ from pipeflow.declare.kernel_calls import Real as Real
 from pipeflow.declare.kernel_calls import Several as Several
 from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
+from pipeflow.declare.many import Joined as Joined
+from pipeflow.declare.many import Many as Many
+from pipeflow.declare.many import as_argument as as_argument
+from pipeflow.declare.many import as_column as as_column
+from pipeflow.declare.many import parts as parts
 from pipeflow.declare.namespaces import open_namespaces as open_namespaces
 from pipeflow.declare.opdef import Link as Link
 from pipeflow.declare.opdef import OpDef as OpDef

@@ -12,6 +12,7 @@ from pipeflow import types
 from pipeflow.declare.calls import Traits, WorkerCall
 from pipeflow.declare.kernel_calls import KernelCalls
 from pipeflow.declare.layouts import check_layouts
+from pipeflow.declare.many import Many
 from pipeflow.declare.parameters import REQUIRED, SEED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue
@@ -131,6 +132,8 @@ class OpDef:
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
     rows_hook: Callable[..., Any] | None = None
+    many_hook: Callable[[Many], Sequence[Any]] | None = None
+    many_loads: tuple[Callable[[], bool], Callable[[], None]] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_varying: frozenset[str] = frozenset()
     returns_views: bool = False
@@ -285,6 +288,11 @@ class OpDef:
     def rows(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares ``(specs, args, keys) -> table``: the work of a whole batch, one row a sample (declare/tables.py)."""
         self.rows_hook = hook
+        return hook
+
+    def many(self, hook: Callable[[Many], Sequence[Any]]) -> Callable[[Many], Sequence[Any]]:
+        """Declares the work on several samples in one call, for operators on few numbers (declare/many.py)."""
+        self.many_hook = hook
         return hook
 
     def calls(self, hook: Callable[[KernelCalls], None]) -> Callable[[KernelCalls], None]:

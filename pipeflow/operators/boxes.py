@@ -7,7 +7,6 @@ image are dropped together with their labels.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,29 @@ from pipeflow.declare import (
     Floats,
     Ints,
     Layout,
+    Many,
     Out,
     Sample,
     Spec,
     default,
     operator,
     parameters,
+    parts,
     required,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import half_up
+from pipeflow.operators.box_windows import (
+    box_columns,
+    check_labels,
+    in_order,
+    labels_of,
+    layout_of,
+    rows_in_order,
+    search,
+    some_of,
+    windows_of,
+)
+from pipeflow.operators.windows import half_up, half_up_all
 
 PAGE = """Boxes are rows of four numbers, points rows of two or three, relative to the image unless an argument says
 otherwise. Boxes and points that leave the image are dropped together with their labels. [Joint
@@ -171,95 +183,8 @@ for _op in (bb_flip, bbox_paste, coord_flip):
         return specs[0]
 
 
-def check_labels(labels: np.ndarray | None, count: int, what: str) -> None:
-    """Raises an error unless there is a label for each box or point."""
-    if labels is not None and (not labels.ndim or len(labels) != count):
-        raise ValueError(f"there are {count} {what}, and labels of shape {labels.shape}: give one label for each")
-
-
-def some_of(spec: Spec) -> Any:
-    """The shape of the boxes or labels that remain."""
-    return spec.shape if spec.shape is UNKNOWN or not spec.shape else (UNKNOWN, *spec.shape[1:])
-
-
 # ----------------------------------------------------------------------------------------------------
 # random_bbox_crop and ssd_random_crop
-
-MOST_WINDOWS = 20_000  # windows that are tried if there is no limit; then the best one is taken
-
-
-def box_columns(layout: str, ndim: int) -> tuple[list[int], list[int], bool]:
-    """The columns of starts and of ends (or extents) of boxes, and True if they are extents."""
-    starts = "xyz"[:ndim]
-    for ends, extents in (("XYZ"[:ndim], False), ("WHD"[:ndim], True)):
-        if not layout or sorted(layout) == sorted(starts + ends):
-            letters = layout or starts + ends
-            return [letters.index(x) for x in starts], [letters.index(x) for x in ends], extents
-    raise ValueError(
-        f"bbox_layout must be a permutation of '{starts}{'XYZ'[:ndim]}' or '{starts}{'WHD'[:ndim]}', got {layout!r}"
-    )
-
-
-def in_order(shape: Sequence[int], layout: str, ndim: int, name: str) -> np.ndarray:
-    """Extents in the order width, height, depth."""
-    letters = layout or "WHD"[:ndim]
-    if sorted(letters) != sorted("WHD"[:ndim]):
-        raise ValueError(f"shape_layout must be a permutation of '{'WHD'[:ndim]}', got {layout!r}")
-    if len(shape) != ndim:
-        raise ValueError(f"{name} has {len(shape)} values for boxes of {ndim} dimensions")
-    return np.array([shape[letters.index(letter)] for letter in "WHD"[:ndim]], np.float64)
-
-
-def ranges(values: Sequence[float], pairs: int) -> np.ndarray:
-    """A range for each pair of axes."""
-    table = np.array(values, np.float64).reshape(-1, 2)
-    if len(table) not in (1, pairs):
-        raise ValueError(f"aspect_ratio must have 2 or {2 * pairs} values, got {len(values)}")
-    return np.ascontiguousarray(np.broadcast_to(table, (pairs, 2)))
-
-
-def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Anchor and sizes of a window, relative to the image, and the boxes that it keeps."""
-    ndim = lows.shape[1]
-    if not ((lows >= -1e-6).all() and (highs <= 1 + 1e-6).all()):
-        raise ValueError(
-            f"boxes must be relative to the image, between 0 and 1; they reach from {lows.min()} to {highs.max()}"
-        )
-    extents, fixed = np.ones(ndim), np.zeros(ndim)
-    if args.input_shape is not None:
-        extents = in_order(args.input_shape, args.shape_layout, ndim, "input_shape")
-        if not extents.all():
-            raise ValueError(f"the image has no pixels: input_shape is {tuple(args.input_shape)}")
-    if args.crop_shape is not None:
-        fixed = in_order(args.crop_shape, args.shape_layout, ndim, "crop_shape")
-        if not (fixed > 0).all():
-            raise ValueError(f"crop_shape must be positive, got {tuple(args.crop_shape)}")
-    pairs = np.array(list(combinations(range(ndim), 2)), np.int64)
-    ratios = ranges(args.aspect_ratio, len(pairs)) * (extents[pairs[:, 1]] / extents[pairs[:, 0]])[:, None]
-    anchor, sizes, kept = np.zeros(ndim), np.ones(ndim), np.ones(len(lows), np.bool_)
-    prune = -1.0 if args.bbox_prune_threshold is None else args.bbox_prune_threshold
-    kernels.boxes.find_window(
-        lows,
-        highs,
-        np.uint64(key),
-        np.array(args.thresholds, np.float64),
-        args.allow_no_crop and not fixed.any(),
-        fixed,
-        extents,
-        np.array(args.scaling, np.float64),
-        pairs,
-        ratios,
-        args.num_attempts,
-        MOST_WINDOWS if args.total_num_attempts < 0 else args.total_num_attempts,
-        args.threshold_type == "overlap",
-        args.all_boxes_above_threshold,
-        prune,
-        anchor,
-        sizes,
-        kept,
-    )
-    return anchor, sizes, kept
-
 
 SEARCH = parameters(
     thresholds=(Floats, (0.0,), "minimum overlaps; one of them is drawn for every num_attempts windows"),
@@ -321,8 +246,7 @@ def random_bbox_crop(
         raise ValueError(f"boxes have the shape (n, 4), or (n, 6) in space, got {boxes.shape}")
     check_labels(labels, len(boxes), "boxes")
     ndim = boxes.shape[1] // 2
-    layout = args.bbox_layout or ("" if args.ltrb else "xyz"[:ndim] + "WHD"[:ndim])
-    starts, ends, extents = box_columns(layout, ndim)
+    starts, ends, extents = box_columns(layout_of(args, ndim), ndim)
     lows, highs = boxes[:, starts].astype(np.float64), boxes[:, ends].astype(np.float64)
     if extents:
         highs += lows
@@ -338,6 +262,23 @@ def random_bbox_crop(
         outputs.append(labels[kept])
     if args.output_bbox_indices:
         outputs.append(np.flatnonzero(kept).astype(INT32))
+    return tuple(outputs)
+
+
+@random_bbox_crop.many
+def _(many: Many) -> tuple[Any, ...]:
+    args, boxes = many.args, many.joined(0, 2)
+    labels = labels_of(many, boxes)
+    anchors, sizes, found, kept, counts = windows_of(many, boxes, args)
+    if args.crop_shape is not None:
+        whole = rows_in_order(many.rows("input_shape"), args.shape_layout, anchors.shape[1])
+        anchors, sizes = np.round(anchors * whole), np.round(sizes * whole)
+    outputs = [anchors.astype(FLOAT), sizes.astype(FLOAT), parts(found, counts)]
+    if labels is not None:
+        outputs.append(parts(labels.values[kept], counts))
+    if args.output_bbox_indices:
+        places = np.arange(len(kept)) - np.repeat(boxes.ends[:-1], np.diff(boxes.ends))
+        outputs.append(parts(places[kept].astype(INT32), counts))
     return tuple(outputs)
 
 
@@ -386,6 +327,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
     return (*found, Spec((UNKNOWN,), INT32, "")) if args.output_bbox_indices else tuple(found)
 
 
+SSD: dict[str, Any] = {"thresholds": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9), "scaling": (0.3, 1.0), "aspect_ratio": (0.5, 2.0)}
+
+
 @operator("ssd_random_crop", compiled=True, layouts="HWC", examples=["fn.ssd_random_crop(image, boxes, labels)"])
 def ssd_random_crop(
     image: Sample,
@@ -401,17 +345,30 @@ def ssd_random_crop(
     A window has 0.3 to 1 of each extent and a ratio of 0.5 to 2, and overlaps every box by an intersection over union of
     at least 0, 0.1, 0.3, 0.5, 0.7 or 0.9, or it is the whole image. Boxes are left, top, right and bottom.
     """
-    options: dict[str, Any] = {
-        "thresholds": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
-        "scaling": (0.3, 1.0),
-        "aspect_ratio": (0.5, 2.0),
-        "num_attempts": num_attempts,
-    }
-    start, extents, boxes, labels = random_bbox_crop.body(boxes, labels, args=random_bbox_crop.known(options), key=key)
+    options = random_bbox_crop.known({**SSD, "num_attempts": num_attempts})
+    start, extents, boxes, labels = random_bbox_crop.body(boxes, labels, args=options, key=key)
     whole = np.array([image.shape[1], image.shape[0]])
     left, top = (half_up(x) for x in start * whole)
     right, bottom = (half_up(x) for x in (start + extents) * whole)
     return image[top:bottom, left:right], boxes, labels
+
+
+@ssd_random_crop.many
+def _(many: Many) -> tuple[list[np.ndarray], ...]:
+    images, boxes = many.inputs[0], many.joined(1, 2)
+    labels = labels_of(many, boxes, 2)
+    assert labels is not None
+    options = random_bbox_crop.known({**SSD, "num_attempts": many.args.num_attempts})
+    anchors, sizes, found, kept, counts = windows_of(many, boxes, options)
+    # the body rounds to float32 first, and multiplies by whole numbers: so the products are float64
+    starts, extents = (x.astype(FLOAT) for x in (anchors, sizes))
+    whole = np.array([(image.shape[1], image.shape[0]) for image in images], np.int64)
+    corners = half_up_all(starts * whole), half_up_all((starts + extents) * whole)
+    cut = [
+        many.copy(image[top:bottom, left:right])
+        for image, (left, top), (right, bottom) in zip(images, *(x.tolist() for x in corners))
+    ]
+    return cut, parts(found, counts), parts(labels.values[kept], counts)
 
 
 @ssd_random_crop.infer

@@ -18,6 +18,7 @@ from pipeflow.declare import (
     Ints,
     KernelCalls,
     Layout,
+    Many,
     OpDef,
     Out,
     Sample,
@@ -26,6 +27,7 @@ from pipeflow.declare import (
     default,
     operator,
     parameters,
+    require,
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import fitting_layout
@@ -257,6 +259,13 @@ def _constant(name: str, value: int, summary: str) -> tuple[OpDef, OpDef]:
     body.__doc__ = summary
     op = operator(name, gpu=True, examples=[f"fn.{name}(shape=(2, 3))"])(body)
 
+    @op.many
+    def _(many: Many) -> tuple[np.ndarray]:
+        require("shape" not in many.varying)
+        out = many.empty(many.args.shape, many.args.dtype)
+        out[...] = value
+        return (out,)
+
     @op.infer
     def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
         if args.shape is UNKNOWN:
@@ -288,6 +297,16 @@ def full(
     """The input repeated, by NumPy's broadcasting, to the given shape."""
     del layout
     return np.broadcast_to(fill, fill.shape if shape is None else shape).copy()
+
+
+@full.many
+def _(many: Many) -> tuple[np.ndarray]:
+    fill = many.stacked(0)
+    require("shape" not in many.varying)
+    shape = fill.shape[1:] if many.args.shape is None else many.args.shape
+    out = many.empty(shape, fill.dtype)
+    out[...] = fill.reshape(many.size, *(1,) * (len(shape) - fill.ndim + 1), *fill.shape[1:])
+    return (out,)
 
 
 @full.infer
@@ -340,6 +359,15 @@ def _(args: Any) -> None:
     count = len(args.idata if args.fdata is None else args.fdata)
     if args.shape is not None and count not in (1, math.prod(args.shape)):
         raise ValueError(f"{count} numbers do not fill the shape {args.shape}")
+
+
+@constant.many
+def _(many: Many) -> tuple[np.ndarray]:
+    args = many.args
+    numbers = constant_numbers(args.fdata, args.idata, args.shape, args.dtype)
+    out = many.empty(numbers.shape if args.shape is None else args.shape, numbers.dtype)
+    out[...] = numbers
+    return (out,)
 
 
 @constant.infer

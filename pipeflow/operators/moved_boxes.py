@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeflow.declare import REQUIRED, Arg, Args, Floats, Ints, Sample, Spec, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.boxes import check_labels, some_of
+from pipeflow.operators.box_windows import check_labels, some_of
 from pipeflow.operators.displacement import ORIGINS, PIXEL_ORIGIN, map_shape
 from pipeflow.operators.warped_boxes import CORNERS, EXTENTS, FORM, SHAPE_LAYOUT, as_corners, clipped, image_extents
 

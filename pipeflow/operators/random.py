@@ -4,6 +4,7 @@ Every number is a function of the sample's key (seeds.py). The bodies take one k
 for a whole batch are drawn in one call.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from pipeflow.declare import (
     UNKNOWN,
     Arg,
     Args,
+    BatchCall,
     DType,
     Floats,
     Ints,
+    Many,
     OpDef,
     Param,
     Sample,
@@ -24,8 +27,10 @@ from pipeflow.declare import (
     default,
     operator,
     parameters,
+    require,
 )
 from pipeflow.errors import BadValue
+from pipeflow.kernels import cpu as kernels
 from pipeflow.types import saturate
 
 PAGE = """Every number follows from the seed, the node and the sample's position, so a run can be repeated and continued
@@ -118,12 +123,22 @@ def uniform(
         index = (unit * table.shape[1]).astype(np.int64)
         return saturate(np.take_along_axis(table, index.reshape(len(table), -1), 1).reshape(unit.shape), wanted)
     low, high = checked_range(range)
+    if wanted.kind == "f" and not isinstance(low, np.ndarray):
+        return np.minimum((low + unit * (high - low)).astype(wanted), _top(float(low), float(high), wanted)).astype(
+            wanted
+        )
     numbers = _aligned(low, extents, key) + unit * (_aligned(high, extents, key) - _aligned(low, extents, key))
     if wanted.kind == "f":
         # rounding to the output type must not reach the excluded end
         top = _aligned(np.nextafter(np.asarray(high, wanted), np.asarray(low, wanted)), extents, key)
         return np.minimum(numbers.astype(wanted), top).astype(wanted)
     return saturate(numbers, wanted)
+
+
+@lru_cache(maxsize=256)
+def _top(low: float, high: float, dtype: np.dtype) -> np.ndarray:
+    """The largest number of a type that is below the upper end: rounding must not reach this end, which is excluded."""
+    return np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype))
 
 
 def checked_values(values: Any) -> np.ndarray:
@@ -137,7 +152,7 @@ def checked_values(values: Any) -> np.ndarray:
 def checked_range(limits: Any) -> tuple[Any, Any]:
     """The two ends, the lower one first; arrays in a column call."""
     low, high = _ends(limits)
-    if np.any(np.asarray(low) >= high):
+    if low >= high if not isinstance(low, np.ndarray) else (low >= high).any():
         raise RuntimeError(f"Invalid range [{low}, {high}): the end must be greater than the start")
     return low, high
 
@@ -158,6 +173,29 @@ def _ends(limits: Any) -> tuple[Any, Any]:
     return limits
 
 
+@uniform.many
+def _(many: Many) -> tuple[np.ndarray]:
+    args, extents = many.args, _extents_of(many)
+    require(args.values is None and args.dtype in (None, FLOAT))
+    limits = many.numbers("range")
+    require(limits.shape[1] == 2 and (limits[:, 0] < limits[:, 1]).all())
+    low, high = np.ascontiguousarray(limits[:, 0]), np.ascontiguousarray(limits[:, 1])
+    out = many.empty(extents, FLOAT)
+    top = np.nextafter(high.astype(FLOAT), low.astype(FLOAT))
+    kernels.draws.uniform(many.keys, low, high, top, out.reshape(many.size, -1))
+    return (out,)
+
+
+def _extents_of(many: Many, place: int = 0) -> tuple[int, ...]:
+    """The shape of a sample, if all samples have the same."""
+    require("shape" not in many.varying)
+    if many.args.shape is None and len(many.inputs) > place:
+        return many.stacked(place).shape[1:]
+    require(all(extent > 0 for extent in many.args.shape or ()))
+    return tuple(many.args.shape or ())
+
+
+uniform.many_loads = LOADS = (lambda: kernels.draws.loaded(), lambda: kernels.draws.load())
 uniform.infer(_infer_as(FLOAT))
 _no_bool(uniform)
 
@@ -179,6 +217,18 @@ def normal(
     return saturate(scaled, args.dtype or FLOAT)
 
 
+@normal.many
+def _(many: Many) -> tuple[np.ndarray]:
+    extents = _extents_of(many)
+    pairs = np.empty((many.size, 2 * _size(extents)))
+    kernels.draws.units(many.keys, pairs)
+    numbers = seeds.normals_of(pairs)
+    numbers *= many.each("stddev")[:, None]
+    numbers += many.each("mean")[:, None]
+    return (saturate(numbers, many.args.dtype or FLOAT).reshape(many.size, *extents),)
+
+
+normal.many_loads = LOADS
 normal.infer(_infer_as(FLOAT))
 _no_bool(normal)
 
@@ -300,10 +350,12 @@ def beta(
     extents = shape_of(args.shape, None if shape_like is None else shape_like[0])
     generator, size = seeds.KeyedGenerator(), len(key.value)
     both = [x.tolist() if isinstance(x, np.ndarray) else [x] * size for x in (alpha, beta)]
-    rows = []
-    for one, two, state in zip(*both, seeds.generator_states(key.value), strict=True):
+    for one, two in dict.fromkeys(zip(*both)):
         check_parameters(one, two)
-        rows.append(generator.rekey(state).beta(one, two, extents))
+    rows = []
+    given = (extents,) if extents else ()  # without a shape NumPy needs a third of the time
+    for one, two, state in zip(*both, seeds.generator_states(key.value), strict=True):
+        rows.append(generator.rekey(state).beta(one, two, *given))
     return np.array(rows).astype(dtype)
 
 
@@ -354,6 +406,14 @@ def batch_permutation(
             start += size  # a draw without fixed points has a chance of 1/e
             order = np.argsort(first.units(size, start))
     return order.astype(np.int32)
+
+
+@batch_permutation.batch
+def _(*, args: Args, batch: BatchCall) -> list[np.ndarray]:
+    key = [seeds.Key(batch.keys[0])] * batch.size if batch.size else []
+    return [
+        batch_permutation.body(allow_repetitions=args.allow_repetitions, no_fixed_points=args.no_fixed_points, key=key)
+    ]
 
 
 @batch_permutation.infer

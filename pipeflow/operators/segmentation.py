@@ -1,11 +1,27 @@
 """Masks and the crops that follow them: random pixels and objects, chosen polygons, windows around a region."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Ints, Sample, Spec, default, operator, required
+from pipeflow import seeds
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    Floats,
+    Ints,
+    Many,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parts,
+    require,
+    required,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import RANDOM_WINDOW, check_random_window, random_window
 
@@ -242,6 +258,20 @@ def select_masks(
     return np.array(rows, INT32).reshape(-1, 3), kept
 
 
+@select_masks.many
+def _(many: Many) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    ids, polygons, vertices = many.joined(0, 1), many.joined(1, 2), many.joined(2, 2)
+    require(polygons.values.shape[1] == 3)
+    numbers = ids.values.astype(np.int64), ids.ends, polygons.values.astype(np.int64), polygons.ends, vertices.ends
+    found = kernels.segmentation.select(*numbers, bool(many.args.reindex_masks))
+    require(found is not None)
+    rows, row_counts, places, counts = found
+    return parts(rows, row_counts), parts(vertices.values[places], counts)
+
+
+select_masks.many_loads = lambda: kernels.segmentation.loaded(), lambda: kernels.segmentation.load()
+
+
 @select_masks.infer
 def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
     vertices = specs[2]
@@ -297,6 +327,26 @@ def roi_random_crop(
     return np.array(found, INT64)
 
 
+@roi_random_crop.many
+def _(many: Many) -> tuple[np.ndarray]:
+    sizes, starts = many.rows("crop_shape"), many.rows("roi_start")
+    ndim = sizes.shape[1]
+    ends = starts + many.rows("roi_shape") if many.args.roi_end is None else many.rows("roi_end")
+    require(starts.shape[1] == ends.shape[1] == ndim)
+    low, high = np.minimum(starts, ends - sizes), np.maximum(starts, ends - sizes)
+    extents = None if many.args.in_shape is None else many.rows("in_shape")
+    if many.inputs:
+        require(extents is None and many.inputs[0][0].ndim >= ndim)
+        extents = np.array([data.shape[:ndim] for data in many.inputs[0]], np.int64).reshape(many.size, ndim)
+    if extents is not None:
+        require(extents.shape[1] == ndim)
+        require((sizes <= extents) & (starts >= 0) & (starts <= ends) & (ends <= extents))
+        low, high = np.maximum(low, 0), np.minimum(high, extents - sizes)
+    below = high - low + 1
+    require((below > 0) & (below < 1 << 32))
+    return (low + seeds.integers_of(seeds.bits(many.keys, ndim), below),)
+
+
 @roi_random_crop.check
 def _(args: Any) -> None:
     if (args.roi_end is None) == (args.roi_shape is None):
@@ -326,6 +376,22 @@ def random_crop_generator(shape: Sample, /, *, args: Args, key: Any) -> tuple[Sa
         key, height, width, args.random_area, args.random_aspect_ratio, args.num_attempts
     )
     return np.array([top, left], INT32), np.array([tall, wide], INT32)
+
+
+@random_crop_generator.many
+def _(many: Many) -> tuple[np.ndarray, np.ndarray]:
+    shapes, args = many.stacked(0), many.args
+    require(shapes.ndim == 2 and shapes.shape[1] in (2, 3))
+    extents = shapes[:, :2].astype(np.int64)
+    require(extents > 0)
+    bounds = *args.random_area, *args.random_aspect_ratio
+    options = *map(float, bounds), *map(math.log, args.random_aspect_ratio), args.num_attempts
+    starts, sizes = many.empty((2,), INT32, 0), many.empty((2,), INT32, 1)
+    kernels.random_windows.windows(many.keys, extents, *options, starts, sizes)
+    return starts, sizes
+
+
+random_crop_generator.many_loads = (lambda: kernels.random_windows.loaded(), lambda: kernels.random_windows.load())
 
 
 random_crop_generator.check(check_random_window)

@@ -496,11 +496,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("sequence_rearrange", dtypes="any", gpu=True, examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
 def sequence_rearrange(
-    data: Sample, /, *, new_order: Arg[Ints] = required("numbers of the frames in their new order")
+    data: Sample, /, *, new_order: Arg[Ints] = required("numbers of the frames in their new order"), out: Out
 ) -> Sample:
     """Takes the frames of a sequence in another order; frames may be repeated or left out."""
     check_frames(data.shape, new_order)
-    return data[list(new_order)]
+    return np.take(data, new_order, axis=0, out=out, mode="clip")  # with "raise" NumPy copies `out` once more
 
 
 def check_frames(shape: Sequence[int], new_order: Sequence[int]) -> None:

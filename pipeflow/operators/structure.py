@@ -5,7 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Args, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
+from pipeflow.declare import (
+    UNKNOWN,
+    Args,
+    BatchCall,
+    DType,
+    Layout,
+    Many,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    required,
+)
 from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
 
 PAGE = """Properties of samples, and a copy. For arithmetic and indexing see [Arithmetic](../arithmetic.md)."""
@@ -50,6 +63,17 @@ def copy(data: Sample, /, *, out: Out) -> Sample:
     """Copies the data; with ``device="gpu"`` to the GPU."""
     np.copyto(out, data)
     return out
+
+
+@copy.many
+def _(many: Many) -> Any:
+    samples = many.inputs[0]
+    if isinstance(samples, list):
+        return ([many.copy(sample) for sample in samples],)
+    out = many.empty(samples.shape[1:], samples.dtype)
+    for sample, target in zip(samples, out):
+        many.copy(sample, target)
+    return (out,)
 
 
 @copy.infer
@@ -166,6 +190,16 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 def shapes(data: Sample, /, *, dtype: DType = default(INT64, "type of the extents")) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
+
+
+@shapes.many
+def _(many: Many) -> tuple[np.ndarray]:
+    samples = many.inputs[0]
+    if isinstance(samples, list):
+        return (np.array([data.shape for data in samples], many.args.dtype),)
+    out = many.empty((samples.ndim - 1,), many.args.dtype)
+    out[...] = samples.shape[1:]
+    return (out,)
 
 
 @shapes.infer

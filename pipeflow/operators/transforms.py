@@ -16,12 +16,15 @@ from pipeflow.declare import (
     Args,
     DType,
     Floats,
+    Many,
     Sample,
     Spec,
     UnknownValue,
     default,
     operator,
     parameters,
+    parts,
+    require,
     required,
 )
 from pipeflow.kernels import cpu as kernels
@@ -61,6 +64,55 @@ def combined(
     return new[:ndim].astype(np.float32)
 
 
+def combined_many(many: Many, linear: np.ndarray, center: Any, offset: Any) -> tuple[np.ndarray]:
+    """``combined`` for several samples: a matrix for each, or one for all, and rows for the centre and the offset."""
+    ndim = linear.shape[-1]
+    new = np.zeros((many.size, ndim + 1, ndim + 1))
+    new[:, :ndim, :ndim] = linear
+    new[:, ndim, ndim] = 1.0
+    column = new[:, :ndim, ndim]
+    if offset is not None:
+        column[...] = offset
+    if center is not None:
+        middle = np.broadcast_to(many.numbers("center", ndim), (many.size, ndim))
+        column += middle - (linear @ middle[:, :, None])[:, :, 0]
+    if many.inputs:
+        given = homogeneous_many(many.stacked(0))
+        require(given.shape[1] == ndim + 1)
+        new = given @ new if many.args.reverse_order else new @ given
+    out = many.empty((ndim, ndim + 1), FLOAT)
+    out[...] = new[:, :ndim]
+    return (out,)
+
+
+def homogeneous_many(matrices: np.ndarray) -> np.ndarray:
+    """``homogeneous`` for several matrices."""
+    require(matrices.ndim == 3 and matrices.shape[2] == matrices.shape[1] + 1)
+    size = matrices.shape[2]
+    full = np.zeros((len(matrices), size, size))
+    full[:, :-1] = matrices
+    full[:, -1, -1] = 1.0
+    return full
+
+
+def diagonal(factors: np.ndarray, ndim: int) -> np.ndarray:
+    """A diagonal matrix for each row of factors; one factor counts for all axes."""
+    linear = np.zeros((len(factors), ndim, ndim))
+    linear[:, range(ndim), range(ndim)] = factors
+    return linear
+
+
+def dimensions_of(many: Many, otherwise: int) -> int:
+    """The number of dimensions: that of the given matrices, if there are some."""
+    return many.stacked(0).shape[1] if many.inputs else otherwise
+
+
+def width(many: Many, name: str) -> int:
+    """The number of values of an argument, 0 if it is not given."""
+    value = getattr(many.args, name)
+    return 0 if value is None else value.shape[1] if name in many.varying else len(value)
+
+
 def spread(values: Sequence[float], ndim: int, name: str) -> np.ndarray:
     """A number for each dimension."""
     if len(values) not in (1, ndim):
@@ -97,6 +149,12 @@ def translation(
     return combined(matrix, np.eye(ndim), None, spread(offset, ndim, "offset"), args.reverse_order)
 
 
+@translation.many
+def _(many: Many) -> tuple[np.ndarray]:
+    ndim = dimensions_of(many, width(many, "offset"))
+    return combined_many(many, np.eye(ndim)[None], None, many.numbers("offset", ndim))
+
+
 @translation.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, len(args.offset))
@@ -129,6 +187,15 @@ def _scale_ndim(matrix: Any, scale: Sequence[float], center: Any, ndim: int | No
     return max(len(scale), len(center or ()))
 
 
+@scale.many
+def _(many: Many) -> tuple[np.ndarray]:
+    factors, ndim = many.numbers("scale"), many.args.ndim
+    if ndim is None or ndim <= 0 or factors.shape[1] > 1:
+        ndim = dimensions_of(many, max(factors.shape[1], width(many, "center")))
+    require(factors.shape[1] in (1, ndim))
+    return combined_many(many, diagonal(factors, ndim), many.args.center, None)
+
+
 @scale.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, _scale_ndim(None, args.scale, args.center, args.ndim))
@@ -159,6 +226,19 @@ def rotation(
     return combined(matrix, linear, args.center, 0.0, args.reverse_order)
 
 
+@rotation.many
+def _(many: Many) -> tuple[np.ndarray]:
+    require(not width(many, "axis"))
+    angles = np.radians(many.each("angle")).tolist()
+    # math and not NumPy, as in the body: NumPy's functions may differ in the last bit
+    cos, sin = [math.cos(angle) for angle in angles], [math.sin(angle) for angle in angles]
+    linear = np.empty((many.size, 2, 2))
+    linear[:, 0, 0] = linear[:, 1, 1] = cos
+    linear[:, 1, 0] = sin
+    linear[:, 0, 1] = -linear[:, 1, 0]
+    return combined_many(many, linear, many.args.center, None)
+
+
 @rotation.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, 3 if args.axis else 2)
@@ -185,6 +265,22 @@ def shear(
     linear = np.eye(ndim)
     linear[~np.eye(ndim, dtype=bool)] = factors
     return combined(matrix, linear, args.center, 0.0, args.reverse_order)
+
+
+@shear.many
+def _(many: Many) -> tuple[np.ndarray]:
+    require((many.args.shear is None) != (many.args.angles is None))
+    if many.args.angles is None:
+        factors = many.numbers("shear")
+    else:
+        angles = np.radians(many.numbers("angles"))
+        factors = np.array([math.tan(angle) for angle in angles.ravel().tolist()]).reshape(angles.shape)
+    require(factors.shape[1] in (2, 6))
+    ndim = 2 if factors.shape[1] == 2 else 3
+    linear = np.zeros((len(factors), ndim, ndim))
+    linear[:] = np.eye(ndim)
+    linear[:, ~np.eye(ndim, dtype=bool)] = factors
+    return combined_many(many, linear, many.args.center, None)
 
 
 @shear.infer
@@ -225,6 +321,20 @@ def crop(
     return combined(matrix, np.diag(factors), None, to_low - factors * low, args.reverse_order)
 
 
+@crop.many
+def _(many: Many) -> tuple[np.ndarray]:
+    names = ("from_start", "from_end", "to_start", "to_end")
+    ndim = dimensions_of(many, max(width(many, name) for name in names))
+    low, high, to_low, to_high = (many.numbers(name, ndim) for name in names)
+    if many.args.absolute:
+        low, high = np.minimum(low, high), np.maximum(low, high)
+        to_low, to_high = np.minimum(to_low, to_high), np.maximum(to_low, to_high)
+    extents = high - low
+    require(extents.all())
+    factors = (to_high - to_low) / extents
+    return combined_many(many, diagonal(factors, ndim), None, to_low - factors * low)
+
+
 @crop.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, max(map(len, (args.from_start, args.from_end, args.to_start, args.to_end))))
@@ -239,6 +349,18 @@ def combine(*matrices: Sample, reverse_order: bool = default(False, "apply the f
             raise ValueError(f"all transforms must have the same shape, got {matrices[0].shape} and {matrix.shape}")
         result = result @ homogeneous(matrix) if reverse_order else homogeneous(matrix) @ result
     return result[:-1].astype(np.float32)
+
+
+@combine.many
+def _(many: Many) -> tuple[np.ndarray]:
+    matrices = [homogeneous_many(many.stacked(place)) for place in range(len(many.inputs))]
+    result = matrices[0]
+    for matrix in matrices[1:]:
+        require(matrix.shape == result.shape)
+        result = result @ matrix if many.args.reverse_order else matrix @ result
+    out = many.empty((result.shape[1] - 1, result.shape[2]), FLOAT)
+    out[...] = result[:, :-1]
+    return (out,)
 
 
 @combine.infer
@@ -273,8 +395,50 @@ def coord_transform(
     size = points.shape[-1] if points.ndim else 1
     linear, offset = linear_and_offset(M, T, MT, size)
     values = kernels.casting.as_type(points, np.dtype(np.float64))
-    result = values * linear + offset if np.ndim(linear) == 0 else values @ linear.T + offset
+    if np.ndim(linear) == 0:
+        result = values * linear + offset
+    else:
+        if not values.ndim:
+            raise ValueError("one number is not a point: the last axis of points has the coordinates")
+        result = mapped_rows(values, np.array([0, math.prod(values.shape[:-1])]), linear[None], offset)
     return kernels.casting.as_type(np.asarray(result, order="C"), dtype)
+
+
+def mapped_rows(values: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset: Any) -> np.ndarray:
+    """Points of samples through the matrix of each sample, or the only one; then the offset is added."""
+    count, size = linear.shape[1:]
+    points = np.ascontiguousarray(values).reshape(-1, size)
+    out = np.empty((len(points), count))
+    each = np.ascontiguousarray(np.broadcast_to(offset, (len(linear), count)), np.float64)
+    kernels.boxes.map_rows(points, ends, np.ascontiguousarray(linear), each, out)
+    return out.reshape(*values.shape[:-1], count)
+
+
+@coord_transform.many
+def _(many: Many) -> tuple[Any]:
+    points, args = many.joined(0, 2), many.args
+    size, varying = points.values.shape[1], [name for name in ARGUMENTS if name in many.varying]
+    values = kernels.casting.as_type(points.values, np.dtype(np.float64))
+    if not varying:
+        linear, offset = linear_and_offset(args.M, args.T, args.MT, size)
+    else:
+        each = []
+        for i in range(many.size):
+            M, T, MT = (getattr(args, name)[i] if name in varying else getattr(args, name) for name in ARGUMENTS)
+            each.append(linear_and_offset(M, T, MT, size))
+        require(all(np.ndim(linear) == 2 for linear, _ in each))
+        linear, offset = np.array([one for one, _ in each]), np.array([np.broadcast_to(x, len(one)) for one, x in each])
+    if np.ndim(linear) == 0:
+        result = values * linear + offset
+    else:
+        result = mapped_rows(values, points.ends, linear if np.ndim(linear) == 3 else linear[None], offset)
+    found = kernels.casting.as_type(result, args.dtype)
+    if isinstance(many.inputs[0], np.ndarray):
+        return (found.reshape(many.size, -1, found.shape[1]),)
+    return (parts(found, np.diff(points.ends)),)
+
+
+ARGUMENTS = ("M", "T", "MT")
 
 
 def linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:

@@ -42,6 +42,19 @@ def canvas(extents: Sequence[int], angle: float) -> list[int]:
     return [tall + (tall - parity[0]) % 2, wide + (wide - parity[1]) % 2]
 
 
+def canvases(extents: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """``canvas`` for several images: a row of height and width for each."""
+    radians = (angles.astype(np.float32) * np.float32(math.pi / 180)).astype(np.float64).tolist()
+    cos, sin = np.abs([math.cos(angle) for angle in radians]), np.abs([math.sin(angle) for angle in radians])
+    height, width = extents[:, 0], extents[:, 1]
+    found = np.empty((len(angles), 2), np.int64)
+    upright = sin <= cos
+    for axis, (own, other) in enumerate(((height, width), (width, height))):
+        grown = np.ceil(cos * own + sin * other - 0.01).astype(np.int64)
+        found[:, axis] = grown + (grown - np.where(upright, own, other)) % 2
+    return found
+
+
 def turned(axis: Sequence[float], angle: float) -> np.ndarray:
     """Rotation by an angle in degrees around an axis (x, y, z)."""
     x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)

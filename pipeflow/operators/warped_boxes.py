@@ -17,15 +17,19 @@ from pipeflow.declare import (
     Floats,
     Ints,
     Layout,
+    Many,
     Sample,
     Spec,
     default,
     operator,
     parameters,
+    parts,
+    require,
     required,
 )
-from pipeflow.operators.boxes import check_labels, some_of
-from pipeflow.operators.warp import given_size, rotated_extents, warp_matrix
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.box_windows import check_labels, labels_of, some_of
+from pipeflow.operators.warp import canvases, given_size, rotated_extents, warp_matrix
 
 PAGE = """Boxes and points that follow a rotation or a warp of their image. [Joint transforms](../joint-transforms.md)
 shows how they move with it.
@@ -103,6 +107,7 @@ MOVED = parameters(
 
 @operator(
     "bbox_rotate",
+    compiled=True,
     takes=FORM | SHAPE_LAYOUT,
     dtypes="float",
     paired="labels",
@@ -135,8 +140,10 @@ def bbox_rotate(
     corners *= pixels
     middle, half = (corners[:, :2] + corners[:, 2:]) / 2, (corners[:, 2:] - corners[:, :2]) / 2
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    middle = (middle - [old[1] / 2, old[0] / 2]) @ np.array([[cos, -sin], [sin, cos]]) + [new[1] / 2, new[0] / 2]
-    around = half @ np.abs([[cos, sin], [sin, cos]])
+    x, y = (middle - [old[1] / 2, old[0] / 2]).T
+    middle = np.stack([x * cos + y * sin, x * -sin + y * cos], 1) + [new[1] / 2, new[0] / 2]
+    x, y = half.T
+    around = np.stack([x * abs(cos) + y * abs(sin), x * abs(sin) + y * abs(cos)], 1)
     fixed = half if abs(cos) >= abs(sin) else half[:, ::-1]
     half = {"expand": around, "halfway": (around + fixed) / 2, "fixed": fixed}[mode]
     scale = np.array([new[1], new[0]] * 2) if args.bbox_normalized else np.ones(4)
@@ -144,6 +151,46 @@ def bbox_rotate(
     turned = np.concatenate([middle - half, middle + half], 1) / scale
     result, kept = clipped(turned, limits, args.bbox_layout, remove_threshold, boxes.dtype)
     return result if labels is None else (result, labels[kept])
+
+
+@bbox_rotate.many
+def _(many: Many) -> tuple[list[np.ndarray], ...]:
+    args, boxes = many.args, many.joined(0, 2)
+    require(boxes.values.shape[1] == 4)
+    labels = labels_of(many, boxes)
+    old = extents_of(many, "input_shape", args.shape_layout)
+    angles = many.each("angle")
+    require("size" not in many.varying)
+    fixed = given_size(args.size, 2)
+    new = np.array([fixed], np.int64) if fixed else old if args.keep_size else canvases(old, angles)
+    radians = np.radians(angles).tolist()
+    turns = np.empty((many.size, 6))
+    turns[:, 0], turns[:, 1] = [math.cos(angle) for angle in radians], [math.sin(angle) for angle in radians]
+    turns[:, 2:4], turns[:, 4:] = old[:, ::-1], new[:, ::-1]
+    out, kept = np.empty((len(boxes.values), 4)), np.empty(len(boxes.values), np.bool_)
+    counts = np.empty(many.size, np.int64)
+    kernels.boxes.rotate_boxes(
+        boxes.values.astype(np.float64),
+        boxes.ends,
+        turns,
+        MODES.index(args.mode),
+        args.bbox_layout == EXTENTS,
+        bool(args.bbox_normalized),
+        float(args.remove_threshold),
+        out,
+        kept,
+        counts,
+    )
+    found = parts(out[: counts.sum()].astype(boxes.values.dtype), counts)
+    return (found,) if labels is None else (found, parts(labels.values[kept], counts))
+
+
+def extents_of(many: Many, name: str, layout: str) -> np.ndarray:
+    """``image_extents`` for several samples: a row of height and width for each."""
+    shapes = many.rows(name)
+    require(shapes.shape[1] >= max(len(layout), 2))
+    found = shapes[:, [layout.index("H"), layout.index("W")]]
+    return found if len(found) == many.size else np.repeat(found, many.size, 0)
 
 
 @bbox_rotate.check

@@ -1,5 +1,6 @@
 """A call on nodes before it belongs to a graph: its device, its number of outputs, and their Specs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -63,7 +64,16 @@ def _infer(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any], coun
             specs[0] = Spec(first.shape, first.dtype, "" if op.generic else fitting)
     if op.by_frame and (any(map(_has_frames, arguments.values())) or any(_has_frames(x, MATRICES) for x in inputs)):
         return (Spec(None, None, None),) * count  # the number of frames is known when it runs
-    return op.specs(specs, {**call.constants, **dict.fromkeys(arguments, declare.UNKNOWN)}, count)
+    unknown = {name: _unknown(op.arguments[name].type, node) for name, node in arguments.items()}
+    return op.specs(specs, {**call.constants, **unknown}, count)
+
+
+def _unknown(kind: Any, node: Any) -> Any:
+    """An argument that differs from sample to sample: of a list of numbers the length may be known."""
+    shape = node.spec.shape
+    if kind not in ("ints", "floats") or shape is None or None in shape or _has_frames(node):
+        return declare.UNKNOWN
+    return (declare.UNKNOWN,) * math.prod(shape)
 
 
 MATRICES = "F**"  # the layout of a matrix for each frame

@@ -5,7 +5,7 @@ thread for each of them, and else each task starts the threads that it needs.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
 from itertools import accumulate
@@ -19,6 +19,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor import chunks, runners
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
+from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner, StandIn
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.merge import MergeStep
@@ -98,6 +99,10 @@ class SampleStage(StageRunner):
         # A chain needs all samples of a chunk at once: not with strands, or with steps whose samples may be kept.
         able = any(step.op.calls_hook is not None for step in self.steps)
         self.chain = runners.chain.Chain.of(plan, self.steps) if able and len(self.parts) == 1 and not keeping else None
+        self.together = many.together(self.steps) if len(self.parts) == 1 and not keeping else []
+        read_here = {slot for step in self.steps for slot in step.step.reads()}
+        made = {slot for number in self.together for slot in self.steps[number].step.outputs}
+        self._handed = sorted(made & read_here)  # slots of these steps that other steps of the stage may read
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
         self.slots = len(plan.slots)
@@ -114,8 +119,10 @@ class SampleStage(StageRunner):
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples to claim at once."""
-        if not self.steps or (threads == 1 and self._lone is not None and self._lone.repeats):
+        if threads == 1 and (len(self.together) == len(self.steps) or (self._lone is not None and self._lone.repeats)):
             return left  # as a serial function, which takes less time for each sample
+        if not self.steps:
+            return left
         if not self._seconds_per_sample:
             return 1
         if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:
@@ -179,18 +186,37 @@ class SampleStage(StageRunner):
         if self.chain is not None and self.chain.shorter is not None:
             self.chain = self.chain.shorter
         samples = range(begin, end)
-        if self.chain is not None:
-            self._run_chained(self.chain, batch, samples, arena, members, laps)
+        rows: ChunkRows | None = None
+        done: set[int] = set()
+        if self.together:
+            rows = self._rows(batch, samples)
+            done = self._run_together(batch, rows, laps)
+        if len(done) == len(steps):
+            samples = range(0)
+        elif self.chain is not None:
+            rows = self._rows(batch, samples) if rows is None else rows
+            self._run_chained(self.chain, batch, rows, arena, members, laps, done)
             samples = range(0)
         elif self._lone is not None and laps is None and not (self.limited or batch.absent or batch.failures):
             ((_, _, place),) = members.all
             self._lone.run_many(batch, samples, place, partial(self._stop, batch, row, place))
             samples = range(0)
-        for sample in samples:
+        left: Sequence[Any] = members.all if samples else ()
+        clocks_left = laps
+        handed: list[tuple[int, Any]] = []
+        if done and rows is not None and samples:
+            left, clocks_left = _without(done, left), laps and _without(done, laps)
+            samples = rows.samples.tolist()
+            handed = [(slot, rows.columns[slot]) for slot in self._handed if slot in rows.columns]
+        for number, sample in enumerate(samples):
             if sample in batch.absent or (alone and sample in batch.failures):
                 continue  # each strand runs even if another one fails, so that the result is always the same
-            chosen: Sequence[Any] = members.all
-            clocks = laps
+            if done and rows is not None:
+                row = rows.pop(sample, row)  # a row of its own, if a step was computed only for some samples
+                for slot, column in handed:
+                    row[slot] = column[number, ...] if type(column) is np.ndarray else column[number]
+            chosen: Sequence[Any] = left
+            clocks = clocks_left
             if needed is not None:
                 numbers = needed.numbers(batch, sample, row, chosen)
                 chosen = [chosen[number] for number in numbers]
@@ -213,20 +239,24 @@ class SampleStage(StageRunner):
         self,
         chain: "Chain",
         batch: BatchRun,
-        samples: range,
+        rows: ChunkRows,
         arena: Arena,
         members: "_Placements",
         laps: Sequence[Clock] | None,
+        ended: Collection[int],
     ) -> None:
-        """The samples of a chunk: the steps before the chain for all, then the chain, then the rest sample by sample."""
+        """The samples of a chunk: the steps before the chain for all, then the chain, then the rest sample by sample.
+
+        ``ended`` has the numbers of steps that are done.
+        """
 
         def part(sample: int, begin: int, end: int) -> None:
-            self._run_steps(batch, sample, rows[sample], members.all[begin:end], laps and laps[begin:end])
+            chosen, clocks = members.all[begin:end], laps and laps[begin:end]
+            if ended:
+                numbers = {number - begin for number in ended}
+                chosen, clocks = _without(numbers, chosen), clocks and _without(numbers, clocks)
+            self._run_steps(batch, sample, rows[sample], chosen, clocks)
 
-        rows = ChunkRows(self.slots, np.arange(samples.start, samples.stop))
-        if batch.absent or batch.failures:
-            lost = batch.absent | batch.failures.keys()
-            rows = ChunkRows(self.slots, np.array([sample for sample in samples if sample not in lost], np.int64))
         files = chain.files(batch)
         begin = 0 if files is not None else chain.begin  # of the steps that the chain runs
         for number, step in enumerate(self.steps[:begin]):
@@ -244,6 +274,27 @@ class SampleStage(StageRunner):
         ready = set(done.tolist())
         for sample in rows.left.tolist():
             part(sample, chain.end if sample in ready else begin, len(self.steps))
+
+    def _rows(self, batch: BatchRun, samples: Sequence[int]) -> ChunkRows:
+        """The rows of the samples of a chunk that have not failed."""
+        if batch.absent or batch.failures:
+            lost = batch.absent | batch.failures.keys()
+            samples = [sample for sample in samples if sample not in lost]
+        return ChunkRows(self.slots, np.array(samples, np.int64))
+
+    def _run_together(self, batch: BatchRun, rows: ChunkRows, laps: Sequence[Clock] | None) -> set[int]:
+        """Runs steps that compute all samples of a chunk in one call; returns the numbers of those that are done."""
+        done: set[int] = set()
+        missing: set[int] = set()  # slots of steps that must run for one sample after another
+        for number in self.together if len(rows.samples) else ():
+            step, begun, processor = self.steps[number], timing.wall(), timing.processor()
+            if not missing.isdisjoint(step.step.reads()) or not many.run(step, batch, rows, self.pool):
+                missing.update(step.step.outputs)
+            else:
+                done.add(number)
+                if laps is not None:
+                    laps[number].add(timing.wall() - begun, timing.processor() - processor, len(rows.samples))
+        return done
 
     def _run_steps(
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], laps: Sequence[Clock] | None
@@ -336,3 +387,8 @@ class SampleStage(StageRunner):
             step.finish(batch)
         for merge in self.merges:
             merge.run_whole(batch)
+
+
+def _without(numbers: Collection[int], items: Sequence[Any]) -> list[Any]:
+    """The items without those that have these numbers."""
+    return [item for number, item in enumerate(items) if number not in numbers]

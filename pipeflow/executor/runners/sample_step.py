@@ -36,6 +36,11 @@ def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
     kernels.everyday.copy(source, target)
 
 
+def copied(source: np.ndarray, target: np.ndarray, past: bool) -> None:
+    """Copies an array, past the caches if this is wanted."""
+    (_copy_past_caches if past else _copy)(source, target)
+
+
 def _loaded() -> bool:
     return "pipeflow.kernels.cpu.streaming" in sys.modules and kernels.streaming.loaded()
 
@@ -234,10 +239,8 @@ class SampleStep(BoundStep):
             elif storage == "table":
                 if self.step.copied or (place.streaming and place.given is not None):
                     kept = place.memory[output].empty(result.shape, result.dtype)
-                    if is_large(result.shape, result.dtype, batch.size) and (self.compiled or past_caches.ready(batch)):
-                        _copy_past_caches(result, kept)
-                    else:
-                        np.copyto(kept, result)
+                    large = is_large(result.shape, result.dtype, batch.size)
+                    copied(result, kept, large and (self.compiled or past_caches.ready(batch)))
                     result = kept
                 held = values[slot]
                 if type(held) is np.ndarray and (held.dtype != result.dtype or held.shape[1:] != result.shape):
@@ -273,7 +276,7 @@ class ChunkRows(dict[int, list[Any]]):
         row = self[sample] = [None] * self.slots
         place = int(np.searchsorted(self.samples, sample))
         for slot, column in self.columns.items():
-            row[slot] = column[place]
+            row[slot] = column[place, ...] if type(column) is np.ndarray else column[place]
         return row
 
 

@@ -226,3 +226,145 @@ def encode(anchors, boxes, labels, matched, offset, means, stds, targets, classe
             targets[i, 3] = (np.log(h / ah) - means[3]) / stds[3]
         else:
             targets[i, 0], targets[i, 1], targets[i, 2], targets[i, 3] = x, y, w, h
+
+
+@kernel
+def map_rows(points, ends, linear, offset, out):
+    """Multiplies each row by the matrix of its sample, or by the only one, and adds the offset last."""
+    for sample in range(ends.size - 1):
+        own = sample if linear.shape[0] > 1 else 0
+        for point in range(ends[sample], ends[sample + 1]):
+            for i in range(linear.shape[1]):
+                total = 0.0
+                for j in range(linear.shape[2]):
+                    total += linear[own, i, j] * points[point, j]
+                out[point, i] = total + offset[own, i]
+
+
+@kernel
+def find_windows(
+    lows,
+    highs,
+    ends,
+    keys,
+    thresholds,
+    no_crop,
+    fixed,
+    extents,
+    scaling,
+    pairs,
+    ranges,
+    attempts,
+    total,
+    by_overlap,
+    every,
+    prune,
+    anchors,
+    sizes,
+    kept,
+    counts,
+):
+    """`find_window` for several samples: those of one sample are the boxes from one of the ends to the next."""
+    ratios = np.empty_like(ranges)
+    for sample in range(counts.size):
+        begin, end = ends[sample], ends[sample + 1]
+        for pair in range(pairs.shape[0]):
+            scale = extents[sample, pairs[pair, 1]] / extents[sample, pairs[pair, 0]]
+            ratios[pair, 0], ratios[pair, 1] = ranges[pair, 0] * scale, ranges[pair, 1] * scale
+        find_window(
+            lows[begin:end],
+            highs[begin:end],
+            keys[sample],
+            thresholds,
+            no_crop,
+            fixed[sample],
+            extents[sample],
+            scaling,
+            pairs,
+            ratios,
+            attempts,
+            total,
+            by_overlap,
+            every,
+            prune,
+            anchors[sample],
+            sizes[sample],
+            kept[begin:end],
+        )
+        counts[sample] = 0
+        for box in range(begin, end):
+            counts[sample] += kept[box]
+
+
+@kernel(fastmath=False)
+def inside(lows, highs, ends, anchors, sizes, kept, first, last):
+    """The boxes that remain, relative to their windows and limited to them."""
+    row = 0
+    for sample in range(ends.size - 1):
+        for box in range(ends[sample], ends[sample + 1]):
+            if kept[box]:
+                for axis in range(lows.shape[1]):
+                    low = (lows[box, axis] - anchors[sample, axis]) / sizes[sample, axis]
+                    high = (highs[box, axis] - anchors[sample, axis]) / sizes[sample, axis]
+                    first[row, axis], last[row, axis] = limited(low, 1.0), limited(high, 1.0)
+                row += 1
+
+
+@kernel(fastmath=False, inline="always")
+def limited(value, most):
+    """A number between 0 and the most, as NumPy limits it: NaN stays NaN."""
+    if value != value:
+        return value
+    least = value if value > 0.0 else 0.0
+    return least if least < most else most
+
+
+EXPAND, HALFWAY, FIXED = range(3)
+
+
+@kernel(fastmath=False)
+def rotate_boxes(boxes, ends, turns, mode, extents_given, normalized, threshold, out, kept, counts):
+    """Boxes that turn with their images, and are limited to the canvas; those that keep enough of their area are in `out`.
+
+    `turns` has a row for each sample: cosine and sine, width and height of the image, and of the canvas.
+    """
+    row = 0
+    for sample in range(counts.size):
+        cos, sin = turns[sample, 0], turns[sample, 1]
+        width, height, wide, tall = turns[sample, 2], turns[sample, 3], turns[sample, 4], turns[sample, 5]
+        counts[sample] = 0
+        for box in range(ends[sample], ends[sample + 1]):
+            left, top, right, bottom = boxes[box, 0], boxes[box, 1], boxes[box, 2], boxes[box, 3]
+            if extents_given:
+                right, bottom = right + left, bottom + top
+            if normalized:
+                left, top, right, bottom = left * width, top * height, right * width, bottom * height
+            x, y = (left + right) / 2 - width / 2, (top + bottom) / 2 - height / 2
+            x, y = (x * cos + y * sin) + wide / 2, (x * -sin + y * cos) + tall / 2
+            half_x, half_y = (right - left) / 2, (bottom - top) / 2
+            around_x = half_x * abs(cos) + half_y * abs(sin)
+            around_y = half_x * abs(sin) + half_y * abs(cos)
+            if abs(cos) < abs(sin):
+                half_x, half_y = half_y, half_x
+            if mode == EXPAND:
+                half_x, half_y = around_x, around_y
+            elif mode == HALFWAY:
+                half_x, half_y = (around_x + half_x) / 2, (around_y + half_y) / 2
+            left, top, right, bottom = x - half_x, y - half_y, x + half_x, y + half_y
+            most_x, most_y = wide, tall
+            if normalized:
+                left, top, right, bottom = left / wide, top / tall, right / wide, bottom / tall
+                most_x = most_y = 1.0
+            whole = (right - left) * (bottom - top)
+            touches = right >= 0 and bottom >= 0 and left <= most_x and top <= most_y
+            left, top = limited(left, most_x), limited(top, most_y)
+            right, bottom = limited(right, most_x), limited(bottom, most_y)
+            area = (right - left) * (bottom - top)
+            share = area / whole if whole > 0 else (1.0 if touches else 0.0)
+            kept[box] = share >= threshold
+            if kept[box]:
+                if extents_given:
+                    right, bottom = right - left, bottom - top
+                out[row, 0], out[row, 1], out[row, 2], out[row, 3] = left, top, right, bottom
+                row += 1
+                counts[sample] += 1

@@ -53,6 +53,28 @@ def random_window(key, height, width, least_area, most_area, least_ratio, most_r
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
+@kernel(fastmath=False)
+def windows(keys, extents, least_area, most_area, least_ratio, most_ratio, low, high, attempts, starts, sizes):
+    """The random windows of several samples: `extents`, `starts` and `sizes` have a row of height and width for each."""
+    for i in range(keys.size):
+        top, left, tall, wide = random_window(
+            keys[i], extents[i, 0], extents[i, 1], least_area, most_area, least_ratio, most_ratio, low, high, attempts
+        )
+        starts[i, 0], starts[i, 1] = top, left
+        sizes[i, 0], sizes[i, 1] = tall, wide
+
+
+def loaded() -> bool:
+    """True if the kernel for several samples is in memory."""
+    return bool(windows.signatures)
+
+
+def load() -> None:
+    """Reads the kernel for several samples from the disk, or compiles it."""
+    pairs = np.empty((0, 2), np.int32)
+    windows(np.empty(0, np.uint64), pairs.astype(np.int64), 0.1, 1.0, 1.0, 1.0, 0.0, 0.0, 1, pairs, pairs)
+
+
 NO_WINDOW = 0, 0, 0, 0
 
 

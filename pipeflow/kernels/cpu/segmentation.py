@@ -172,3 +172,77 @@ def foreground_place(mask: np.ndarray, value: int | None, threshold: float, coun
     part = mask.reshape(-1)[block * BLOCK : (block + 1) * BLOCK]
     before = int(sums[block]) - int(counts[block])
     return block * BLOCK + int(np.flatnonzero(_wanted(part, value, threshold))[number - before])
+
+
+@kernel
+def select_polygons(ids, id_ends, polygons, polygon_ends, vertex_ends, reindex, rows, row_counts, counts, places):
+    """The polygons of some masks of several samples, and the places of their vertices; False if a sample has an error.
+
+    `places` is filled in a second call: in the first one it is empty, and `counts` gets the numbers of vertices.
+    """
+    row, place = 0, 0
+    for sample in range(row_counts.size):
+        row_counts[sample], counts[sample] = 0, 0
+        first_vertex = vertex_ends[sample]
+        length = vertex_ends[sample + 1] - first_vertex
+        for number in range(id_ends[sample], id_ends[sample + 1]):
+            for other in range(id_ends[sample], number):
+                if ids[other] == ids[number]:
+                    return False
+            known = False
+            for polygon in range(polygon_ends[sample], polygon_ends[sample + 1]):
+                if polygons[polygon, 0] != ids[number]:
+                    continue
+                known = True
+                first, last = polygons[polygon, 1], polygons[polygon, 2]
+                if not 0 <= first <= last <= length:
+                    return False
+                rows[row, 0] = number - id_ends[sample] if reindex else ids[number]
+                rows[row, 1], rows[row, 2] = counts[sample], counts[sample] + last - first
+                row += 1
+                row_counts[sample] += 1
+                counts[sample] += last - first
+                if places.size:
+                    for vertex in range(first, last):
+                        places[place] = first_vertex + vertex
+                        place += 1
+            if not known:
+                return False
+    return True
+
+
+def select(
+    ids: np.ndarray,
+    id_ends: np.ndarray,
+    polygons: np.ndarray,
+    polygon_ends: np.ndarray,
+    vertex_ends: np.ndarray,
+    reindex: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """The polygons of some masks, and the places of their vertices, with the numbers of both in each sample.
+
+    None if a sample has an error. Each mask is named once, so no polygon comes twice.
+    """
+    size = len(id_ends) - 1
+    rows = np.empty((len(polygons), 3), np.int32)
+    row_counts, counts = np.empty(size, np.int64), np.empty(size, np.int64)
+    given = ids, id_ends, polygons, polygon_ends, vertex_ends, reindex, rows, row_counts, counts
+    if not select_polygons(*given, _NO_PLACES):
+        return None
+    places = np.empty(int(counts.sum()), np.int64)
+    select_polygons(*given, places)
+    return rows, row_counts, places, counts
+
+
+_NO_PLACES = np.empty(0, np.int64)
+
+
+def loaded() -> bool:
+    """True if the kernel of `select` is in memory."""
+    return bool(select_polygons.signatures)
+
+
+def load() -> None:
+    """Reads the kernel of `select` from the disk, or compiles it."""
+    none, ends = np.empty((0, 3), np.int64), np.zeros(1, np.int64)
+    select(none[:, 0].copy(), ends, none, ends, ends, False)

@@ -111,5 +111,5 @@ def elements(data: np.ndarray, header: NpyHeader) -> np.ndarray:
 
 def decode(data: np.ndarray, where: str) -> np.ndarray:
     """The array of a whole .npy file in memory."""
-    header = read_header(data[: _LONGEST_HEADER + 12].tobytes(), len(data), where)
+    header = read_header(data[: header_bytes(data[:12].tobytes())].tobytes(), len(data), where)
     return elements(np.ascontiguousarray(data[header.offset :]), header)

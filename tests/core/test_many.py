@@ -1,0 +1,262 @@
+"""Operators that compute several samples in one call (declare/many.py) return what their bodies return, bit for bit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeflow import declare, fn, pipeline_def, types
+
+BATCH = 6
+RNG = np.random.default_rng(5)
+
+
+def fed(*inputs: Any, layout: Any = None) -> Any:
+    """Sources of these samples: each input is a list of arrays, one for each sample."""
+    found = [
+        fn.external_source(lambda x=x: list(x), layout=layout if not place else None) for place, x in enumerate(inputs)
+    ]
+    return found if len(found) > 1 else found[0]
+
+
+def per_sample(*shape: int, low: float = 0.0, high: float = 1.0) -> Any:
+    """An argument that is drawn for each sample."""
+    return fn.random.uniform(range=(low, high), shape=list(shape) or None, seed=7)
+
+
+def whole(shape: int, low: int, high: int) -> Any:
+    """Whole numbers that are drawn for each sample."""
+    return fn.random.uniform(range=(low, high), shape=shape, dtype=types.INT64, seed=9)
+
+
+MATRICES = [RNG.random((2, 3), np.float32) for _ in range(BATCH)]
+IN_SPACE = [RNG.random((3, 4), np.float32) for _ in range(BATCH)]
+
+PLANES = [np.zeros((6 + k, 9 - k), np.uint8) for k in range(BATCH)]
+SHAPES = [np.array([200 + 30 * k, 300 - 20 * k, 3], np.int32) for k in range(BATCH)]
+POINTS = [RNG.random((3 + k, 2), np.float32) for k in range(BATCH)]
+RANGES = [np.array([k, k + 1.5], np.float32) for k in range(BATCH)]
+BOXES = [np.sort(RNG.random((k, 2, 2), np.float32), axis=1).reshape(k, 4) for k in range(BATCH)]
+HALVES = [box.astype(np.float16) for box in BOXES]
+CUBES = [np.sort(RNG.random((k, 2, 3), np.float32), axis=1).reshape(k, 6) for k in range(1, BATCH + 1)]
+PIXELS = [box * np.array([400, 300, 400, 300], np.float32) for box in BOXES]
+SIZED = [np.concatenate([box[:, :2], box[:, 2:] - box[:, :2]], 1) for box in BOXES]
+LABELS = [np.arange(k, dtype=np.int32) for k in range(BATCH)]
+IMAGES = [RNG.integers(0, 256, (40 + k, 50, 3), dtype=np.uint8) for k in range(BATCH)]
+POLYGONS = (
+    [np.array([3, 1][: 1 + k % 2], np.int32) for k in range(BATCH)],
+    [np.array([[j % 4, 2 * j, 2 * j + k] for j in range(8)], np.int32) for k in range(BATCH)],
+    [RNG.random((20 + k, 2), np.float32) for k in range(BATCH)],
+)
+
+CASES: dict[str, dict[str, Callable[[], Any]]] = {
+    "copy": {"images": lambda: fn.copy(fed(PLANES)), "equal images": lambda: fn.copy(fn.zeros(shape=[3, 4]))},
+    "shapes": {
+        "images": lambda: fn.shapes(fed(PLANES)),
+        "type": lambda: fn.shapes(fn.zeros(shape=[3, 4]), dtype=types.INT32),
+    },
+    "zeros": {"shape": lambda: fn.zeros(shape=[3, 4], dtype=types.UINT8)},
+    "ones": {"shape": lambda: fn.ones(shape=[3, 4], layout="HW"), "number": lambda: fn.ones()},
+    "full": {
+        "number": lambda: fn.full(3.0, shape=[2, 3]),
+        "varying": lambda: fn.full(per_sample(3), shape=[2, 3]),
+        "no shape": lambda: fn.full(per_sample(3)),
+        "samples": lambda: fn.full(fed(MATRICES), shape=[4, 2, 3]),
+    },
+    "constant": {
+        "numbers": lambda: fn.constant(fdata=[1.0, 2.0, 3.0]),
+        "shape": lambda: fn.constant(idata=[1, 2, 3, 4], shape=[2, 2], dtype=types.UINT8),
+        "repeated": lambda: fn.constant(fdata=0.5, shape=[2, 2]),
+    },
+    "coord_transform": {
+        "matrix": lambda: fn.coord_transform(fed(POINTS), MT=[1.0, 0.1, 3.0, -0.1, 1.0, 5.0]),
+        "factor": lambda: fn.coord_transform(fed(POINTS), M=[2.0], T=[1.0, 3.0]),
+        "each": lambda: fn.coord_transform(fed(POINTS), MT=fed(MATRICES)),
+        "parts": lambda: fn.coord_transform(fed(POINTS), M=per_sample(4), T=per_sample(), dtype=types.INT32),
+        "equal numbers": lambda: fn.coord_transform(per_sample(5, 3), MT=[0.5] * 8),
+    },
+    "bbox_rotate": {
+        "corners": lambda: fn.bbox_rotate(fed(BOXES), angle=per_sample(high=360), input_shape=[360, 480]),
+        "extents": lambda: fn.bbox_rotate(
+            *fed(SIZED, LABELS),
+            angle=130.0,
+            input_shape=fed(SHAPES),
+            bbox_layout="xyWH",
+            mode="halfway",
+            shape_layout="HWC",
+        ),
+        "pixels": lambda: fn.bbox_rotate(
+            *fed(PIXELS, LABELS),
+            angle=per_sample(low=-99, high=99),
+            input_shape=[300, 400],
+            bbox_normalized=False,
+            keep_size=True,
+            mode="fixed",
+            remove_threshold=0.3,
+        ),
+        "canvas": lambda: fn.bbox_rotate(fed(BOXES), angle=45.0, input_shape=[36, 48], size=[50.0, 40.0]),
+        "halves": lambda: fn.bbox_rotate(fed(HALVES), angle=45.0, input_shape=[36, 48], remove_threshold=0.9),
+    },
+    "random_bbox_crop": {
+        "labels": lambda: fn.random_bbox_crop(
+            *fed(BOXES, LABELS),
+            thresholds=[0.1, 0.3, 0.5],
+            scaling=[0.3, 1.0],
+            aspect_ratio=[0.5, 2.0],
+            num_attempts=20,
+            allow_no_crop=False,
+            total_num_attempts=60,
+            output_bbox_indices=True,
+        ),
+        "extents": lambda: fn.random_bbox_crop(
+            fed(SIZED),
+            bbox_layout="xyWH",
+            scaling=[0.5, 1.0],
+            input_shape=whole(2, 100, 200),
+            threshold_type="overlap",
+            all_boxes_above_threshold=False,
+            bbox_prune_threshold=0.2,
+            thresholds=[0.5],
+            num_attempts=5,
+        ),
+        "pixels": lambda: fn.random_bbox_crop(
+            *fed(BOXES, LABELS), crop_shape=whole(2, 50, 90), input_shape=[100, 120], shape_layout="HW", num_attempts=3
+        ),
+        "in space": lambda: fn.random_bbox_crop(
+            fed(CUBES), scaling=[0.3, 1.0], aspect_ratio=[0.5, 2.0], num_attempts=9, total_num_attempts=90
+        ),
+    },
+    "ssd_random_crop": {
+        "images": lambda: fn.ssd_random_crop(*fed(IMAGES, BOXES, LABELS, layout="HWC"), num_attempts=5)
+    },
+    "random.uniform": {
+        "range": lambda: fn.random.uniform(range=(0.0, 2.0), shape=1000),
+        "each": lambda: fn.random.uniform(range=fed(RANGES), shape=[20, 30]),
+        "like": lambda: fn.random.uniform(fed(MATRICES)),
+        "narrow": lambda: fn.random.uniform(range=(1.0, 1.0000001), shape=500),
+    },
+    "random.normal": {
+        "numbers": lambda: fn.random.normal(stddev=2.0, shape=1000),
+        "each": lambda: fn.random.normal(mean=per_sample(), stddev=per_sample(), shape=[9, 11]),
+        "integers": lambda: fn.random.normal(fed(MATRICES), stddev=900.0, dtype=types.INT8),
+    },
+    "segmentation.select_masks": {
+        "some": lambda: fn.segmentation.select_masks(*fed(*POLYGONS)),
+        "with new numbers": lambda: fn.segmentation.select_masks(*fed(*POLYGONS), reindex_masks=True),
+    },
+    "roi_random_crop": {
+        "constant": lambda: fn.roi_random_crop(roi_start=[10, 20], roi_shape=[90, 80], crop_shape=[60, 50]),
+        "varying": lambda: fn.roi_random_crop(
+            roi_start=whole(2, 0, 9), roi_end=[40, 50], crop_shape=whole(2, 10, 60), in_shape=[60, 70]
+        ),
+        "data": lambda: fn.roi_random_crop(
+            fed(PLANES), roi_start=whole(2, 0, 3), roi_shape=[2, 2], crop_shape=whole(2, 1, 4)
+        ),
+    },
+    "random_crop_generator": {
+        "shapes": lambda: fn.random_crop_generator(fed(SHAPES)),
+        "few attempts": lambda: fn.random_crop_generator(
+            fed(SHAPES), random_area=(0.9, 1.0), random_aspect_ratio=(1.9, 2.1), num_attempts=2
+        ),
+    },
+    "transforms.translation": {
+        "constant": lambda: fn.transforms.translation(offset=[2.0, 3.0]),
+        "varying": lambda: fn.transforms.translation(offset=per_sample(3, low=-5)),
+        "one number": lambda: fn.transforms.translation(fed(MATRICES), offset=per_sample()),
+        "before": lambda: fn.transforms.translation(fed(MATRICES), offset=per_sample(2), reverse_order=True),
+    },
+    "transforms.scale": {
+        "constant": lambda: fn.transforms.scale(scale=[2.0, 3.0], center=[5.0, 7.0]),
+        "varying": lambda: fn.transforms.scale(scale=per_sample(2), center=per_sample(2, high=9)),
+        "one number": lambda: fn.transforms.scale(scale=per_sample(), ndim=3),
+        "center": lambda: fn.transforms.scale(scale=per_sample(), center=[1.0, 2.0, 3.0]),
+        "after": lambda: fn.transforms.scale(fed(IN_SPACE), scale=per_sample(3)),
+        "before": lambda: fn.transforms.scale(fed(IN_SPACE), scale=per_sample(3), reverse_order=True),
+    },
+    "transforms.rotation": {
+        "constant": lambda: fn.transforms.rotation(angle=30.0),
+        "varying": lambda: fn.transforms.rotation(angle=per_sample(high=360), center=per_sample(2, high=99)),
+        "after": lambda: fn.transforms.rotation(fed(MATRICES), angle=per_sample(high=360), center=[3.0, 4.0]),
+    },
+    "transforms.shear": {
+        "factors": lambda: fn.transforms.shear(shear=per_sample(2), center=[3.0, 4.0]),
+        "angles": lambda: fn.transforms.shear(angles=per_sample(2, high=40)),
+        "in space": lambda: fn.transforms.shear(fed(IN_SPACE), angles=per_sample(6, high=40)),
+        "constant": lambda: fn.transforms.shear(fed(MATRICES), shear=[0.2, 0.4], center=per_sample(2)),
+    },
+    "transforms.crop": {
+        "varying": lambda: fn.transforms.crop(from_end=per_sample(2, low=0.5, high=2)),
+        "mirrored": lambda: fn.transforms.crop(from_start=per_sample(3, low=1, high=2), to_start=[0.9, 0.8, 0.7]),
+        "absolute": lambda: fn.transforms.crop(
+            fed(MATRICES), from_start=per_sample(2, low=1.1, high=2), to_end=per_sample(), absolute=True
+        ),
+    },
+    "transforms.combine": {
+        "two": lambda: fn.transforms.combine(fed(MATRICES), fn.transforms.rotation(angle=per_sample(high=90))),
+        "three": lambda: fn.transforms.combine(fed(MATRICES), fed(MATRICES[::-1]), fed(MATRICES), reverse_order=True),
+    },
+}
+
+
+@contextmanager
+def counted(name: str, active: bool) -> Iterator[list[int]]:
+    """Counts the samples that an operator computes in calls for several; without ``active`` it has no such call."""
+    op = declare.find(name)
+    hook, done = op.many_hook, []
+
+    def counting(many: Any) -> Any:
+        outputs = hook(many)
+        done.append(many.size)
+        return outputs
+
+    op.many_hook = counting if active else None
+    try:
+        yield done
+    finally:
+        op.many_hook = hook
+
+
+def outputs_of(make: Callable[[], Any], name: str, active: bool = True, threads: int = 2) -> tuple[list[Any], int]:
+    """The samples of three batches with their layouts, and the number of samples that were computed together."""
+
+    @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=3)
+    def pipeline() -> Any:
+        made = make()
+        return tuple(made) if isinstance(made, (list, tuple)) else made
+
+    with counted(name, active) as done:
+        pipe = pipeline()
+        pipe.build()
+        found = [
+            (output.layout(), [np.array(output.at(index)) for index in range(len(output))])
+            for _ in range(3)
+            for output in pipe.run()
+        ]
+    return found, sum(done)
+
+
+@pytest.fixture(autouse=True)
+def _kernels_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in CASES.items() for case in cases])
+def test_many_samples_are_computed_as_by_the_body(name: str, case: str) -> None:
+    """Outputs, types and layouts are equal, and the call for several samples has computed at least three batches."""
+    found, count = outputs_of(CASES[name][case], name)
+    expected, none = outputs_of(CASES[name][case], name, active=False)
+    assert none == 0
+    assert count >= 3 * BATCH
+    for (layout, samples), (other_layout, others) in zip(found, expected, strict=True):
+        assert layout == other_layout
+        for sample, other in zip(samples, others, strict=True):
+            assert (sample.dtype, sample.shape) == (other.dtype, other.shape)
+            assert sample.tobytes() == other.tobytes()
+
+
+def test_every_operator_with_such_a_call_has_cases() -> None:
+    """No operator declares ``many`` without a comparison here."""
+    declared = {op.name for op in declare.registry.values() if op.many_hook is not None}
+    assert declared == set(CASES)
