@@ -30,6 +30,7 @@ def some_of(spec: Spec) -> Any:
     return spec.shape if spec.shape is UNKNOWN or not spec.shape else (UNKNOWN, *spec.shape[1:])
 
 
+LOADS = (lambda: kernels.boxes.loaded(), lambda: kernels.boxes.load())  # the kernels for several samples
 MOST_WINDOWS = 20_000  # windows that are tried if there is no limit; then the best one is taken
 
 

@@ -30,6 +30,7 @@ from pipeflow.declare import (
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.box_windows import (
+    LOADS,
     box_columns,
     check_labels,
     in_order,
@@ -282,6 +283,9 @@ def _(many: Many) -> tuple[Any, ...]:
     return tuple(outputs)
 
 
+random_bbox_crop.many_loads = LOADS
+
+
 @random_bbox_crop.outputs
 def _(args: Any) -> int:
     return 5 if args.output_bbox_indices else 4
@@ -369,6 +373,9 @@ def _(many: Many) -> tuple[list[np.ndarray], ...]:
         for image, (left, top), (right, bottom) in zip(images, *(x.tolist() for x in corners))
     ]
     return cut, parts(found, counts), parts(labels.values[kept], counts)
+
+
+ssd_random_crop.many_loads = LOADS
 
 
 @ssd_random_crop.infer

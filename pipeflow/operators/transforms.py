@@ -28,6 +28,7 @@ from pipeflow.declare import (
     required,
 )
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.box_windows import LOADS
 from pipeflow.operators.warp import turned
 
 PAGE = """Matrices are float32 of shape (n, n + 1) and act on columns. A new transform is applied after the given one, or
@@ -408,10 +409,8 @@ def mapped_rows(values: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset
     """Points of samples through the matrix of each sample, or the only one; then the offset is added."""
     count, size = linear.shape[1:]
     points = np.ascontiguousarray(values).reshape(-1, size)
-    out = np.empty((len(points), count))
-    each = np.ascontiguousarray(np.broadcast_to(offset, (len(linear), count)), np.float64)
-    kernels.boxes.map_rows(points, ends, np.ascontiguousarray(linear), each, out)
-    return out.reshape(*values.shape[:-1], count)
+    each = np.array(np.broadcast_to(offset, (len(linear), count)), np.float64)
+    return kernels.boxes.mapped_rows(points, ends, linear, each).reshape(*values.shape[:-1], count)
 
 
 @coord_transform.many
@@ -465,6 +464,9 @@ def linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:
     if np.size(offset) not in (1, extent):
         raise ValueError(f"T has {np.size(offset)} values for {extent} output coordinates")
     return linear, offset
+
+
+coord_transform.many_loads = LOADS
 
 
 @coord_transform.infer

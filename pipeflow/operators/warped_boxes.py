@@ -28,7 +28,7 @@ from pipeflow.declare import (
     required,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.box_windows import check_labels, labels_of, some_of
+from pipeflow.operators.box_windows import LOADS, check_labels, labels_of, some_of
 from pipeflow.operators.warp import canvases, given_size, rotated_extents, warp_matrix
 
 PAGE = """Boxes and points that follow a rotation or a warp of their image. [Joint transforms](../joint-transforms.md)
@@ -107,7 +107,6 @@ MOVED = parameters(
 
 @operator(
     "bbox_rotate",
-    compiled=True,
     takes=FORM | SHAPE_LAYOUT,
     dtypes="float",
     paired="labels",
@@ -183,6 +182,9 @@ def _(many: Many) -> tuple[list[np.ndarray], ...]:
     )
     found = parts(out[: counts.sum()].astype(boxes.values.dtype), counts)
     return (found,) if labels is None else (found, parts(labels.values[kept], counts))
+
+
+bbox_rotate.many_loads = LOADS
 
 
 def extents_of(many: Many, name: str, layout: str) -> np.ndarray:

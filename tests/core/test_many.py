@@ -260,3 +260,70 @@ def test_every_operator_with_such_a_call_has_cases() -> None:
     """No operator declares ``many`` without a comparison here."""
     declared = {op.name for op in declare.registry.values() if op.many_hook is not None}
     assert declared == set(CASES)
+
+
+ENDS = [np.array([1.0 + k, 2.0 if k != 3 else 0.0], np.float32) for k in range(BATCH)]
+
+
+def test_the_body_reports_the_sample_with_an_error() -> None:
+    """Sample 3 maps an empty box; the error is that of the body."""
+
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)
+    def pipeline() -> Any:
+        return fn.transforms.crop(from_end=fed(ENDS))
+
+    pipe = pipeline()
+    with pytest.raises(ValueError, match=r"the box from .* to \(4\.0, 0\.0\) is empty") as caught:
+        pipe.run()
+    assert any("sample 3 of batch 0" in note for note in caught.value.__notes__)
+
+
+def test_a_failed_sample_is_left_out_and_the_others_are_as_before() -> None:
+    """With on_error="skip" a batch has five matrices, in their order: each scales by 1 / (1 + k) along the first axis."""
+
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)
+    def pipeline() -> Any:
+        return fn.transforms.crop(from_end=fed(ENDS), on_error="skip")
+
+    (matrices,) = pipeline().run()
+    factors = [float(matrices.at(index)[0, 0]) for index in range(len(matrices))]
+    np.testing.assert_allclose(factors, [1, 1 / 2, 1 / 3, 1 / 5, 1 / 6], rtol=1e-6)
+
+
+def test_only_the_samples_of_a_branch_are_computed() -> None:
+    """Samples 0, 2 and 4 take the branch with the operator, and a later step of the stage reads the result of all."""
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, prefetch_queue_depth=1, enable_conditionals=True)
+    def pipeline() -> Any:
+        takes = fed([np.array(k % 2 == 0) for k in range(BATCH)])
+        points = fed(BOXES)
+        if takes:
+            points = fn.bbox_rotate(points, angle=180.0, input_shape=[10, 10])
+        else:
+            points = points + np.float32(1)
+        return points, fn.shapes(points)
+
+    with counted("bbox_rotate", active=True) as done:
+        turned, shapes = pipeline().run()
+    assert sum(done) == 3
+    for index, boxes in enumerate(BOXES):
+        expected = boxes + 1 if index % 2 else 1 - boxes[:, [2, 3, 0, 1]]
+        np.testing.assert_allclose(turned.at(index), expected, atol=1e-6)
+        assert shapes.at(index).tolist() == list(expected.shape)
+
+
+def test_later_steps_of_a_stage_get_the_results_of_their_sample() -> None:
+    """The matrix of a sample moves its points, whose number differs, in a function; the result is computed with NumPy."""
+
+    def moved(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        return points @ matrix[:, :2].T + matrix[:, 2]
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None)
+    def pipeline() -> Any:
+        matrix = fn.transforms.translation(offset=fed(ENDS))
+        return fn.python_function(fed(POINTS), matrix, function=moved, parallel="threads"), matrix
+
+    points, matrices = pipeline().run()
+    for index in range(BATCH):
+        np.testing.assert_array_equal(matrices.at(index)[:, 2], ENDS[index])
+        np.testing.assert_allclose(points.at(index), POINTS[index] + ENDS[index], rtol=1e-6)

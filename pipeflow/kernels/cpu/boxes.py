@@ -368,3 +368,26 @@ def rotate_boxes(boxes, ends, turns, mode, extents_given, normalized, threshold,
                 out[row, 0], out[row, 1], out[row, 2], out[row, 3] = left, top, right, bottom
                 row += 1
                 counts[sample] += 1
+
+
+def mapped_rows(points: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """Points of several samples through the matrix of each sample, or the only one; then its offset is added."""
+    out = np.empty((len(points), linear.shape[1]))
+    map_rows(plain(points), ends, plain(linear), plain(offset), out)
+    return out
+
+
+def loaded() -> bool:
+    """True if the kernels for several samples are in memory."""
+    return bool(rotate_boxes.signatures)
+
+
+def load() -> None:
+    """Reads the kernels for several samples from the disk, or compiles them."""
+    ends, none, pairs = np.zeros(1, np.int64), np.empty((0, 2)), np.empty((0, 2), np.int64)
+    kept, counts, numbers = np.empty(0, np.bool_), np.empty(0, np.int64), np.zeros(1)
+    options = numbers, False, none, none, numbers, pairs, none, 1, 1, False, True, -1.0
+    find_windows(none, none, ends, counts.astype(np.uint64), *options, none, none, kept, counts)
+    inside(none, none, ends, none, none, kept, none, none)
+    mapped_rows(none, ends, np.empty((1, 2, 2)), none)
+    rotate_boxes(none, ends, none, EXPAND, False, True, 0.1, none, kept, counts)
