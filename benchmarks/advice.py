@@ -103,7 +103,6 @@ class Runner:
         self.case, self.pipe = case, case.make(**settings)
         self.period = PERIOD if case.kind == "bursts" else 1
         self.batch_size = settings["batch_size"]
-        self.depth = 2 if settings["prefetch_queue_depth"] == "auto" else settings["prefetch_queue_depth"]
 
     def step(self) -> None:
         try:
@@ -116,7 +115,7 @@ class Runner:
 
     def turn(self, seconds: float, least: int = 4, more: int = 3) -> Turn:
         """One turn of at least so many seconds and batches, after the batches that were made before it and some more."""
-        for _ in range(self.depth + more):
+        for _ in range(self.pipe.settings()["prefetch_queue_depth"].value + more):
             self.step()
         busy, own = self._busy()
         begun, count = time.perf_counter(), 0

@@ -3,23 +3,38 @@
 import warnings
 import weakref
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pipeflow import timing
 from pipeflow.epochs.loop import ONE_AT_A_TIME, Loop
 from pipeflow.errors import InvalidState, optional
-from pipeflow.executor.figures import ExposedWait
+from pipeflow.executor.batch import Wait
+from pipeflow.executor.figures import ENOUGH_BATCHES, ExposedWait
 from pipeflow.tensors import TensorListCPU
 
 
-class Waits(NamedTuple):
-    """How long a loop has waited for its batches; the first one is not counted."""
+class Waits:
+    """How long a loop has waited for its batches; the first one is not counted.
 
-    batch: int  # the last one
-    begun: float  # when the first batch was there
-    last: float  # when the last one was
-    waited: float
-    steps: int
+    The times are those of the executor, so that the advice and automatic settings count the same waits.
+    """
+
+    def __init__(self, batch: int, begun: float) -> None:
+        self.batch, self.last = batch, begun  # the last one, and when it was there
+        self.all = self.undisturbed = ExposedWait(0, 0.0, 0.0)
+
+    def add(self, batch: int, wait: Wait) -> None:
+        """Counts a wait for a batch; those of calls that were interrupted belong to the same step."""
+        step = ExposedWait(int(batch != self.batch), wait.at - self.last, wait.at - wait.asked)
+        self.all += step
+        if not wait.disturbed:
+            self.undisturbed += step
+        self.batch, self.last = batch, wait.at
+
+    @property
+    def exposed(self) -> ExposedWait:
+        """Without the steps that measuring disturbed, if there are enough others."""
+        return self.undisturbed if self.undisturbed.steps >= ENOUGH_BATCHES else self.all
 
 
 class Epoch:
@@ -58,25 +73,18 @@ class Epoch:
     @property
     def exposed_wait(self) -> ExposedWait:
         """The time that the loop has waited for batches since the first one, and its share of a step. Print it."""
-        found = self._waits
-        return (
-            ExposedWait(0, 0.0, 0.0)
-            if found is None
-            else ExposedWait(found.steps, found.last - found.begun, found.waited)
-        )
+        return ExposedWait(0, 0.0, 0.0) if self._waits is None else self._waits.exposed
 
-    def _note_wait(self, batch: int) -> None:
-        """Counts the wait for a batch; the calls for it that were interrupted belong to the same step."""
-        now, before = timing.wall(), self._waits
-        if before is None:
-            self._waits = Waits(batch, now, now, 0.0, 0)
+    def _note_wait(self, delivered: Any) -> None:
+        wait = delivered.wait or Wait(self._asked, timing.wall())
+        if self._waits is None:
+            self._waits = Waits(delivered.index, wait.at)
         else:
-            steps = before.steps + (batch != before.batch)
-            self._waits = Waits(batch, before.begun, now, before.waited + now - self._asked, steps)
+            self._waits.add(delivered.index, wait)
 
     def _outputs(self, delivered: Sequence[Any], rows: Sequence[int]) -> tuple[TensorListCPU, ...]:
         del rows  # the policies of this loop keep batches whole
-        self._note_wait(delivered[0].index)
+        self._note_wait(delivered[0])
         if self._meter is not None:
             self._meter(delivered[0])
         return delivered[0].outputs

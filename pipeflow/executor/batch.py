@@ -74,6 +74,14 @@ class Held(Generic[T]):
         self._next = (handing, value)
 
 
+class Wait(NamedTuple):
+    """The wait for a batch, by the clock of the executor: every report of waits has it from here."""
+
+    asked: float  # when the caller called for it
+    at: float  # when it was delivered
+    disturbed: bool = False  # True if measuring disturbed the pipeline
+
+
 @dataclass
 class Delivered:
     """One batch as the user gets it; a failed batch has an error in place of outputs."""
@@ -88,6 +96,7 @@ class Delivered:
     ends: frozenset[str]  # the readers whose epoch ends with it
     error: BaseException | None = None
     made: int = 0  # the size with the rows that were left out
+    wait: Wait | None = None  # None in a debug run
 
     def to(self, handing: Handing) -> tuple[Any, ...]:
         """Returns the outputs or raises the error; with this call the batch is delivered."""
@@ -103,7 +112,9 @@ class Delivered:
             positions = positions[rows]
             padding = None if padding is None else padding[rows]
         place = batch.index, batch.epoch, batch.iteration
-        return cls(outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error, batch.size)
+        return cls(
+            outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error, batch.size, batch.wait
+        )
 
 
 _NO_POSITIONS = np.empty(0, np.int64)
@@ -155,6 +166,7 @@ class BatchRun:
         "strand",
         "tried",
         "values",
+        "wait",
     )
 
     def __init__(self, index: int, slots: int, keys_of: tuple[int, ...] = ()) -> None:
@@ -168,6 +180,7 @@ class BatchRun:
         self.begun = False  # True if a caller has begun to make it (only without threads)
         self.read: Any = None  # the samples of the sources, to make it again after an interrupt (only without threads)
         self.handing: Handing | None = None
+        self.wait: Wait | None = None  # of the caller, when it is delivered
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
         # guard -> its samples; only those that were computed

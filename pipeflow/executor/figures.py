@@ -12,6 +12,7 @@ WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a b
 FED_SHARE = 0.02
 FED_SECONDS = 50e-6
 FED_SECONDS_SHARE = 0.1
+ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
 Role = Literal["source", "serial", "pool", "processes"]
 
 
@@ -142,6 +143,9 @@ class ExposedWait:
     steps: int
     seconds: float
     waited: float
+
+    def __add__(self, other: "ExposedWait") -> "ExposedWait":
+        return ExposedWait(self.steps + other.steps, self.seconds + other.seconds, self.waited + other.waited)
 
     @property
     def share(self) -> float:

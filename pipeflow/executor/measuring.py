@@ -12,14 +12,12 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.executor.alternating import Alternation
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, Wait
 from pipeflow.executor.clocks import GilProbe, Measures
-from pipeflow.executor.figures import CacheFigures, Statistics
+from pipeflow.executor.figures import ENOUGH_BATCHES, CacheFigures, Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings, available_cpus
 from pipeflow.plan import Plan
-
-ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
 
 
 class Effort(NamedTuple):
@@ -30,6 +28,11 @@ class Effort(NamedTuple):
     ordered: float  # the stage that one thread at a time works in, the one with most time
     used: float  # processor time of the process
     alone: float = 0.0  # as `ordered`, for the stages whose functions have parallel="auto"
+
+    @property
+    def computing(self) -> float:
+        """The processors that the steps need; brief tasks count as busy even while their thread waits for the interpreter."""
+        return min(self.busy, self.used)
 
     def since(self, earlier: "Effort", seconds: float) -> "Effort":
         """The averages of a window."""
@@ -48,7 +51,7 @@ class Measuring:
         self._warm = False  # True if the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
-    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread], used: float) -> int:
+    def delivered(self, batch: BatchRun, asked: float, ready: int, threads: Sequence[Thread], used: float) -> int:
         """Counts a batch that a caller waited for since ``asked``; returns a new number of threads, 0 if it stays the same.
 
         Measuring begins after the first batch. A probe, and other numbers of threads, disturb the measured times, so it begins
@@ -57,8 +60,10 @@ class Measuring:
         probe, turns = self.measures.probe, self.alternation
         if not self._warm:
             self._begin(threads)
+            batch.wait = Wait(asked, self.measures.last)
             return 0
-        self.measures.delivered(asked, ready, samples, used)
+        self.measures.delivered(asked, ready, batch.size, used)
+        batch.wait = Wait(asked, self.measures.last, turns is not None or (probe is not None and not self._probed))
         if probe is not None and not self._probed and probe.over:
             self._disturbed = self.figures(threads)
             self._probed = True
@@ -96,7 +101,8 @@ class Measuring:
             stage.measure(on)
         if on:
             self._probed, self._disturbed = False, None
-            self._begin(threads)
+            if self._warm:
+                self._begin(threads)
         return probe
 
     def _begin(self, threads: Sequence[Thread], probed: bool = False) -> None:

@@ -186,7 +186,7 @@ class Executor:
                 self.course.at_end()
                 raise StopIteration
             with self._lock:
-                if turn := self.measuring.delivered(asked, ready, batch.size, self.crew.threads, used):
+                if turn := self.measuring.delivered(batch, asked, ready, self.crew.threads, used):
                     self._claims.threads = turn
                 if self.tuner is not None or self.crowd is not None:
                     adapt(self.tuner, self.crowd, self._claims, self.crew, self.pool, self.measures.last, asked)

@@ -4,22 +4,22 @@ The rules:
 
 1. It begins with the defaults: a thread for each processor, two batches ahead, and functions with parallel="auto" on one thread
    at a time: this is as fast as parallel="serial".
-2. It measures a first window of FIRST batches, then windows of WINDOW batches, and longer ones if the batches are brief. If
-   the times in the first window differ little, so that their mean has an error of at most EXACT, later windows may end after
-   SHORTEST batches: they miss no burst. The first batches after a change are not counted.
+2. It measures a first window of FIRST batches, then windows of WINDOW batches, or of SHORTEST if the times of batches differ so
+   little that their mean has an error of at most EXACT. If single batches take BURSTS times as long as most, windows have
+   whole periods of these bursts. The first batches after a change are not counted.
 3. If the loop does not wait for its batches, nothing is changed.
-4. Else it tries one change after another: functions with parallel="auto" on all threads, or on one at a time again (those
-   that keep the interpreter disturb each other); twice as many threads; twice as many batches ahead; half as many threads
-   more; fewer threads; four times as many batches ahead; this together with the first. A change that cannot help is not tried:
-   what the threads did in the window shows it (``Effort``). It keeps a change if batches come at least WORTH times as often.
-   If the difference is less than DOUBT times the error of both means, it measures both settings in turn, and the new one must
-   be better again, twice if the speed of the machine changes (``_drift``). Fewer threads are kept if all these windows together
-   are 1 % faster. If single batches take BURSTS times as long as most, more batches ahead are tried first. When it keeps a
-   change, it looks for changes from there.
-5. It is settled when no change is left, and at the latest after LONGEST batches.
-6. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
+4. Else up to RIVALS changes are measured in turn with the kept settings: more batches ahead first, if there are bursts; one
+   thread instead of several that keep the interpreter; functions with parallel="auto" on all threads, or on one at a time
+   again; twice as many threads; four times as many batches ahead; fewer threads. A change that cannot help is not tried: what
+   the threads did in the window shows it (``Effort``).
+5. A window is compared only with windows of the kept settings right before and after it, because the speed of a machine
+   changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
+   until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
+   with equal settings. When a change is kept, other changes are tried from there.
+6. It is settled when no change is left, and at the latest after LONGEST batches.
+7. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
    waits and the batches take SLOWER times as long as before, it begins again.
-7. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
+8. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
 No setting changes the result of any batch. The clock is read by the caller, once a batch.
@@ -28,10 +28,11 @@ No setting changes the result of any batch. The clock is read by the caller, onc
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from pipeflow.executor.contest import Contest, Usual
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.measuring import Effort
 from pipeflow.executor.runners.base import StageRunner
@@ -40,22 +41,24 @@ from pipeflow.executor.settings import Settings, available_cpus
 log = logging.getLogger("pipeflow")
 FIRST = 16
 WINDOW = 8
+BRIEF = 1e-3  # seconds of a batch: if it takes less, windows are twice as long
 SHORTEST = 4
-BRIEF = (8e-3, 16), (5e-4, 24)  # seconds of a batch, and the batches of a window if it takes less
-EXACT = 0.01
-LEAST_ERROR = 0.02  # of a mean: the speed of a machine changes from one window to the next
-EQUAL = 0.99  # fewer threads are kept if batches take at most this part of the time: they leave more to the program
+FEW_AHEAD = 4  # batches ahead
+EXACT = 0.01  # the error of a mean of brief windows
+DIFFER, BURSTS_DIFFER = (
+    0.08,
+    0.1,
+)  # what windows with equal settings differ by, until some were measured; if there are bursts
 BURSTS = 3.0  # if a batch takes so many times as long as most, more batches ahead are tried first
-DOUBT = 2.0
-UNSTEADY = (
-    0.03  # if the halves of a window differ by more than this, as a rule, a doubted change must be better twice again
-)
+RIVALS = 4  # changes that are measured in the same rounds
 LONGEST = 200
 REST, LONGEST_REST = 256, 8192
-WORTH = 1.03
+WORTH = 0.03  # more threads or batches ahead are kept if batches come so much more often,
+WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
 SLOWER = 1.5
 MOST_THREADS = 32
 MOST_AHEAD = 16
+WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
 FULL = 0.9  # a share of the time: threads, processors or a stage that are at work for longer have no time left
 OCCUPIED = 0.7  # share of the time that threads have work, if more of them may do more
 COMPUTING = (
@@ -73,13 +76,12 @@ class Chosen(NamedTuple):
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
 
 
-@dataclass
-class _Doubted:
-    """A change that is measured in turn with the earlier settings, and its seconds from batch to batch in each window."""
+class _TunedWindow(NamedTuple):
+    """What was measured in a window."""
 
-    change: Chosen
-    paces: list[float]
-    earlier: list[float]  # the same of the earlier settings
+    pace: float  # seconds from batch to batch
+    work: Effort | None  # None: not known
+    wait: ExposedWait
 
 
 class Tuner:
@@ -113,15 +115,15 @@ class Tuner:
         self._times: list[float] = []  # seconds from batch to batch, in this window
         self._last = 0.0
         self._before: Effort | None = None  # at the beginning of the window
-        self._work: Effort | None = None  # in a window with the best settings; None: not known
-        self._best: float | None = None  # seconds from batch to batch
-        self._error = 0.0  # of that
+        self._best: float | None = None  # seconds from batch to batch with the best settings so far
+        self._latest: dict[Chosen, _TunedWindow] = {}  # the last window with each of the settings
         self._steady = False  # True if the times of batches differ little
         self._bursts = False  # True if some batches take far longer than most
-        self._halves: list[float] = []  # of each window the logarithm of the ratio of the times of its halves
+        self._window = WINDOW  # the batches of a window
+        self._usual = Usual()
         self._kept = self.chosen  # the best settings so far
         self._seen: set[Chosen] = set()  # settings that were tried
-        self._doubted: _Doubted | None = None  # a change that is measured again
+        self._contest: Contest[Chosen] | None = None  # of changes that are measured in turn
         self._reserved = 0
         self._rest = REST
 
@@ -171,6 +173,13 @@ class Tuner:
                 self._judge(ExposedWait(self._count, now - self._begin, self._waited))
         self._last = now
         if not self.settled and self._batches >= LONGEST:
+            if self._contest is not None:
+                self._contest.end()
+                if self._contest.winner is not None:
+                    self._kept, self._best = (
+                        self._contest.winner.setting,
+                        self._latest[self._contest.winner.setting].pace,
+                    )
             self._settle(f"the best settings that were tried in {LONGEST} batches")
         changed = before != self.chosen
         self.changes += changed
@@ -180,10 +189,20 @@ class Tuner:
         """True if the window has enough batches."""
         if self.settled:
             return self._count == WINDOW
-        least = max((batches for seconds, batches in BRIEF if sum(self._times) < seconds * self._count), default=WINDOW)
-        if self._best is None:
-            return self._count >= max(FIRST, least)
-        return self._count >= least or (self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT)
+        if self._best is None:  # one long batch in FIRST may be an accident
+            return self._count >= FIRST and (self._count >= 2 * FIRST or len(self._long()) != 1)
+        return self._count >= self._length_with(self.depth) or (
+            self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT
+        )
+
+    def _length_with(self, depth: int) -> int:
+        """The batches of a window. If many are made ahead, the loop may get several at once, and then wait for long."""
+        return self._window if depth <= FEW_AHEAD else self._window * math.ceil(2 * depth / self._window)
+
+    def _long(self) -> list[int]:
+        """The places of the batches that took far longer than most."""
+        limit = BURSTS * median(self._times)
+        return [place for place, each in enumerate(self._times) if each > limit]
 
     def _error_of_mean(self) -> float:
         """The standard error of the mean time, as a part of it."""
@@ -192,24 +211,21 @@ class Tuner:
         squares = sum((each - mean) ** 2 for each in self._times)
         return math.sqrt(squares / (count - 1) / count) / mean if mean > 0 else 0.0
 
-    def _drift(self) -> float:
-        """By how much the speed changes from one half of a window to the other, as a rule, though the settings are the same."""
-        return math.sqrt(sum(each * each for each in self._halves) / max(1, len(self._halves)))
-
     def _judge(self, window: ExposedWait) -> None:
-        error, work = self._error_of_mean(), None
-        half = len(self._times) // 2
-        first, second = median(self._times[:half]), median(self._times[-half:])  # without rare bursts
-        if first > 0 and second > 0:
-            self._halves.append(math.log(second / first))
+        work, times = None, list(self._times)
         if self._best is None:
-            self._steady = error <= EXACT
-            self._bursts = max(self._times) > BURSTS * median(self._times)
+            self._look_at_first(times)
+        if not self._bursts:
+            if self.depth <= FEW_AHEAD:  # a batch that takes very long is an accident
+                limit = BURSTS * median(times)
+                times = [min(each, limit) for each in times]
+            half = len(times) // 2
+            self._usual.add(math.log(max(sum(times[-half:]), 1e-9) / max(sum(times[:half]), 1e-9)))
         if self._before is not None and self._look is not None and window.seconds > 0:
             work = self._look().since(self._before, window.seconds)
             work = None if min(work) < 0 else work  # the clocks began again
         self._start_window()
-        pace = window.seconds / window.steps
+        pace = max(sum(times) / len(times), 1e-9)
         if self.settled:
             self._rest = min(2 * self._rest, LONGEST_REST)
             self._skip = self._rest
@@ -217,90 +233,117 @@ class Tuner:
                 self.settled, self._batches, self._best = False, 0, None
                 self._skip = 0
             return
-        if self._best is None:
-            self._best, self._error, self._seen, self._work = pace, error, {self._kept}, work
+        self._latest[self.chosen] = _TunedWindow(pace, work, window)
+        if self._contest is not None:
+            self._contest.measured(pace)
+            if self._contest.winner is not None and self._keep():
+                return None
+        elif self._best is None:
+            self._best, self._seen = pace, {self._kept}
             if not window.is_bottleneck:
                 return self._settle(
                     f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(pace)}"
                 )
-        elif not self._decide(pace, error, work):
-            return
-        elif self._kept == self.chosen and not window.is_bottleneck:
-            return self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {window.share:.1%} of a step")
-        self._try_next()
+        return self._try_next()
 
-    def _decide(self, pace: float, error: float, work: Effort | None) -> bool:
-        """Keeps or reverts the change that was measured; False if it must be measured again."""
-        assert self._best is not None
-        if self._doubted is not None and self.chosen != self._doubted.change:  # the earlier setting was measured again
-            self._doubted.earlier.append(pace)
-            self._best, self._error = pace, error
-            if self._is_worse(self._doubted.paces[-1], pace):
-                self._doubted = None
-                return True
-            self._use(self._doubted.change)
-            return False
-        doubted = self._doubted or _Doubted(self.chosen, [], [self._best])
-        fewer = doubted.change.threads < self._kept.threads
-        doubted.paces.append(pace)
-        if self._is_worse(pace, self._best):
-            self._doubted = None
-            self._use(self._kept)
-            return True
-        doubt = max(LEAST_ERROR, self._drift(), math.hypot(error, self._error)) * DOUBT
-        clear = not fewer and self._best / pace - 1 >= doubt
-        wanted = 3 if self._drift() > UNSTEADY else 2
-        if len(doubted.paces) < (1 if clear and self._doubted is None else wanted):
-            self._doubted = doubted
-            self._use(self._kept)
-            return False
-        self._doubted = None
-        pace = sum(doubted.paces) / len(doubted.paces)
-        if fewer and pace > EQUAL * sum(doubted.earlier) / len(doubted.earlier):
-            self._use(self._kept)
-            return True
-        self._best, self._error, self._kept, self._work = pace, error, doubted.change, work
-        return True
+    def _look_at_first(self, times: Sequence[float]) -> None:
+        """Finds out how regular the times of batches are."""
+        self._steady = self._error_of_mean() <= EXACT
+        places = self._long()
+        self._bursts, self._window = len(places) > 1, WINDOW if sum(times) > BRIEF * len(times) else 2 * WINDOW
+        if self._bursts:
+            steps = {after - before for before, after in pairwise(places)}
+            period = steps.pop() if len(steps) == 1 else FIRST
+            self._window = period * math.ceil(WINDOW / period)
+        self._usual = Usual()
+        self._usual.add(BURSTS_DIFFER if self._bursts else max(DIFFER, 1.4 * self._error_of_mean()))
 
-    def _is_worse(self, pace: float, earlier: float) -> bool:
-        """True if a change is given up after one window. With fewer threads, all windows together decide, unless it is clear."""
-        assert self._doubted is not None or self.chosen != self._kept
-        change = self._doubted.change if self._doubted is not None else self.chosen
-        if change.threads < self._kept.threads:
-            return pace > (EQUAL + DOUBT * self._drift()) * earlier
-        return pace * WORTH > earlier
+    def _keep(self) -> bool:
+        """Keeps the winner of the contest; True if the settings are settled with it."""
+        assert self._contest is not None
+        assert self._contest.winner is not None
+        self._kept, self._contest = self._contest.winner.setting, None
+        found = self._latest[self._kept]
+        self._best = found.pace
+        if not found.wait.is_bottleneck:
+            self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {found.wait.share:.1%} of a step")
+        return self.settled
 
     def _try_next(self) -> None:
-        following = next((each for each in self._changes() if each not in self._seen and self._may_help(each)), None)
-        if following is None:
-            assert self._best is not None
-            return self._settle(
-                f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
+        """Measures the next setting of the contest, or of a new one from the settings that won."""
+        assert self._best is not None
+        while True:
+            if self._contest is None:
+                changes = [each for each in self._changes() if each not in self._seen and self._may_help(each)]
+                if not changes:
+                    return self._settle(
+                        f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
+                    )
+                changes = list(dict.fromkeys(changes))[:RIVALS]
+                pace = self._latest[self._kept].pace if self.chosen == self._kept else None
+                self._contest = Contest(self._kept, [(each, self._worth(each)) for each in changes], pace, self._usual)
+            following = self._contest.following(self._has_time)
+            if following is not None:
+                self._seen.add(following)
+                return self._use(following)
+            won, tried = (
+                self._contest.winner is not None,
+                all(rival.leads or rival.given_up for rival in self._contest.rivals),
             )
-        self._seen.add(following)
-        return self._use(following)
+            if won and self._keep():
+                return None
+            self._contest = None
+            if not (won or tried):
+                return self._settle(f"the best settings that were tried in {self._batches} batches")
+
+    def _worth(self, change: Chosen) -> float:
+        """How much more often batches must come with a change."""
+        less = change.threads <= self._kept.threads and change.depth <= self._kept.depth
+        return WORTH_LESS if less else WORTH
+
+    def _has_time(self, settings: Sequence[Chosen]) -> bool:
+        """True if windows with these settings, one after another, end before the batches for tuning are used up."""
+        needed, before = 0, self.chosen
+        for setting in settings:
+            needed += SHORTEST + 1 if self._steady else self._length_with(setting.depth) + 1
+            needed += max(before.depth, setting.depth) + 1 if setting != before else 0
+            before = setting
+        return self._batches + needed <= LONGEST
 
     def _may_help(self, change: Chosen) -> bool:
-        return self._work is None or _can_help(self._work, change, self._kept, self._processors)
+        work = self._latest[self._kept].work
+        return work is None or _can_help(work, change, self._kept, self._processors)
 
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
         threads, depth, alone = self._kept
-        deeper = Chosen(threads, min(4 * depth, MOST_AHEAD), alone)
-        if self._bursts and self._tunes_depth and self._fits(deeper.depth):
+        work = self._latest[self._kept].work
+        ahead = next((each for each in (4 * depth, 2 * depth) if self._fits(min(each, MOST_AHEAD))), depth)
+        deeper = self._kept._replace(depth=min(ahead, MOST_AHEAD) if self._tunes_depth else depth)
+        if self._bursts:
             yield deeper
-        if self._tunes_threads and self._work is not None and self._work.busy <= ALONE:
-            yield Chosen(self._least, depth, alone)
+        if self._tunes_threads and work is not None and work.computing <= ALONE:
+            yield self._kept._replace(threads=self._least)
         if self._tunes_alone:
             yield self._kept._replace(alone=not alone)
-        more = [(2 * threads, depth), (threads, 2 * depth), (threads + (threads + 1) // 2, depth)]
-        other = [(threads // 2, depth), (threads * 3 // 4, depth), (threads, 4 * depth)]
-        for wanted, ahead in more + other if self._work is None else [*more[:2], other[0], other[2]]:
-            change = Chosen(min(max(wanted, self._least), MOST_THREADS), min(ahead, MOST_AHEAD), alone)
-            if self._tunes_threads if change.depth == depth else self._tunes_depth and self._fits(change.depth):
-                yield change
-        if self._tunes_alone and self._tunes_depth and self._fits(4 * depth):  # a thread that is free reads ahead
-            yield Chosen(threads, min(4 * depth, MOST_AHEAD), not alone)
+        if self._tunes_threads:
+            if work is not None and work.computing < WAITING * work.inside:
+                yield self._with(4 * threads)
+            yield self._with(2 * threads)
+        yield deeper
+        if self._tunes_threads:
+            yield self._with(threads // 2)
+            yield self._with(2 * threads)._replace(depth=deeper.depth)
+            if work is None:
+                yield self._with(threads + (threads + 1) // 2)
+                yield self._with(threads * 3 // 4)
+        if self._tunes_depth and self._fits(min(2 * depth, MOST_AHEAD)):
+            yield self._kept._replace(depth=min(2 * depth, MOST_AHEAD))
+        if self._tunes_alone:  # a thread that is free reads ahead
+            yield deeper._replace(alone=not alone)
+
+    def _with(self, threads: int) -> Chosen:
+        return self._kept._replace(threads=min(max(threads, self._least), MOST_THREADS))
 
     def _use(self, chosen: Chosen) -> None:
         if chosen != self.chosen:
@@ -310,7 +353,7 @@ class Tuner:
 
     def _settle(self, reason: str) -> None:
         self._use(self._kept)
-        self._doubted = None
+        self._contest = None
         self.settled, self.reason = True, reason
         self._skip = self._rest = REST
         self._start_window()
@@ -329,7 +372,7 @@ class Tuner:
         if self._memory is None or not self._tunes_depth or self._reserved <= self._memory or self.depth == 1:
             return
         self._kept = self._kept._replace(depth=max(1, self.depth // 2))
-        self._doubted = None
+        self._contest, self._best = None, None if not self.settled else self._best
         self._use(self.chosen._replace(depth=self._kept.depth))
         self.reason = f"more batches ahead would need more than memory={self._memory}"
 
@@ -342,10 +385,10 @@ def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float) -> 
     saturated = work.used >= FULL * processors
     ordered = max(work.ordered, work.alone) if kept.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
-        return work.used >= COMPUTING and work.busy <= change.threads * ALONE
+        return work.used >= COMPUTING and work.computing <= change.threads * ALONE
     if change.threads > kept.threads:
         computing = kept.threads >= processors and work.busy > COMPUTING * work.inside
         return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and ordered < FULL
     if change.alone != kept.alone:
         return kept.threads > 1
-    return work.inside < FULL * kept.threads and ordered < FULL
+    return ordered < FULL and (work.inside < FULL * kept.threads or not saturated)

@@ -1,7 +1,9 @@
 """Epochs of pipelines and of the adapters' common iterator: how long they are, how they end, how they begin again."""
 
+import itertools
 import sys
 from collections import Counter
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,8 +11,11 @@ from loop.loops import epoch, numbers, read_numbers, values
 
 from pipeflow import fn, pipeline_def
 from pipeflow.epochs import LastBatchPolicy
+from pipeflow.epochs.epoch import Waits
 from pipeflow.errors import InvalidState, RaggedBatch
-from pipeflow.executor.batch import Handing
+from pipeflow.executor import Executor
+from pipeflow.executor.batch import Handing, Wait
+from pipeflow.executor.figures import ExposedWait
 from pipeflow.plugin.base_iterator import _DaliBaseIterator
 from pipeflow.plugin.numpy import DALIGenericIterator, GenericIterator, RaggedIterator
 
@@ -291,6 +296,42 @@ def test_an_epoch_reports_the_exposed_wait(clock, makes, trains, text):
     assert epoch.exposed_wait.steps == 2
     assert epoch.exposed_wait.share == pytest.approx(makes / (makes + trains))
     assert str(epoch.exposed_wait) == text
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_an_epoch_counts_the_waits_that_the_advice_counts(clock, monkeypatch, measured):
+    """A slow loop on a machine on which a call takes long after its batch was there: both say the same, and see no waits."""
+    fill = Executor._fill
+
+    def slow(self, *numbers):
+        clock.advance(0.02)
+        return fill(self, *numbers)
+
+    @pipeline_def(batch_size=4, num_threads=1, exec_async=False)
+    def fast():
+        return read_numbers(count=400)
+
+    monkeypatch.setattr(Executor, "_fill", slow)
+    pipe = fast()
+    with pipe.measure() if measured else nullcontext():
+        epoch = pipe.epoch()
+        for _ in itertools.islice(epoch, 60):
+            clock.advance(0.01)
+    found = pipe.statistics().exposed_wait
+    assert epoch.exposed_wait == found
+    assert not found.is_bottleneck
+    assert [advice.kind for advice in pipe.advice()] == []
+
+
+def test_steps_that_measuring_disturbed_are_not_counted():
+    """If there are enough others; else all are."""
+    waits = Waits(0, 10.0)
+    for number in range(1, 6):
+        waits.add(number, Wait(10.0 * number + 5, 10.0 * number + 10, disturbed=True))
+    assert waits.exposed == ExposedWait(5, 50.0, 25.0)
+    for number in range(6, 14):
+        waits.add(number, Wait(10.0 * number + 9, 10.0 * number + 10))
+    assert waits.exposed == ExposedWait(8, 80.0, 8.0)
 
 
 # ----------------------------------------------------------------------------------------------------
