@@ -257,6 +257,11 @@ class KernelCalls:
         assert self._rows is not None
         return self._rows(make, True)
 
+    def integers(self, make: MakeRows) -> Sequence[Number]:
+        """The numbers of such a row, which has one axis and is int64."""
+        assert self._rows is not None
+        return self._rows(make, True)
+
     def output(
         self, extents: tuple[Any, ...], dtype: np.dtype, number: int = 0, window_of: tuple[Any, ...] | None = None
     ) -> KernelArray:

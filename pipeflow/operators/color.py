@@ -448,6 +448,31 @@ def grayscale(
     return kernels.color.linear_colors(image, *grey_line(channels), out)
 
 
+@grayscale.calls
+def _(calls: KernelCalls) -> None:
+    image, channels = calls.input, calls.args.channels
+    calls.require(calls.layouts[0] == "HWC" and image.dtype in kernels.color.FAST)
+    calls.require(image.extents[2] == 3)
+    calls.require(image.size > 0)
+    out = calls.output((*image.extents[:2], channels), image.dtype)
+    if image.dtype == UINT8:
+        grey = kernels.color.weigh_bytes if channels == 1 else kernels.color.grey_bytes
+        calls.call(grey, image.flat, kernels.color.LUMA, out.flat)
+    else:
+        mixed(calls, image, *grey_line(channels), out)
+
+
+def mixed(calls: KernelCalls, image: KernelArray, matrix: np.ndarray, offset: np.ndarray, out: KernelArray) -> None:
+    """``linear_colors`` for programs of kernel calls."""
+    color, pixels = kernels.color, image.extents[0] * image.extents[1]
+    weights, shift = matrix.astype(np.float32).ravel(), offset.astype(np.float32)
+    if weights.size == 3:
+        calls.call(color.weigh, image.flat, weights, shift[0], out.flat, pixels)
+        return
+    require(image.dtype != UINT8 or not grey_rows(np.hstack([weights, shift])[None]).any())
+    calls.call(color.mix, image.flat, weights, shift, out.flat, pixels)
+
+
 @cache
 def grey_line(channels: int) -> tuple[np.ndarray, np.ndarray]:
     """The weights of red, green and blue in each channel of the result, and an offset of 0."""
@@ -524,6 +549,23 @@ def check_channels(shape: tuple[int, ...], image_type: DALIImageType) -> None:
         raise ValueError(f"{image_type!r} has {channels} channel(s), the image has {shape[-1]} (shape {shape})")
     if 0 in shape:
         raise ValueError(f"the image has no pixels: shape {shape}")
+
+
+@color_space_conversion.calls
+def _(calls: KernelCalls) -> None:
+    args, image = calls.args, calls.input
+    steps = conversion(args.image_type, args.output_type)
+    calls.require(steps is not None and args.image_type != GRAY and calls.layouts[0] == "HWC")
+    calls.require(image.extents[2] == 3)
+    calls.require(image.size > 0)
+    out = calls.output((*image.extents[:2], 1 if args.output_type == GRAY else 3), UINT8)
+    if args.output_type == GRAY and args.image_type != YCbCr:
+        weights = kernels.color.LUMA
+        weights = weights[::-1].copy() if args.image_type == BGR else weights
+        calls.call(kernels.color.weigh_bytes, image.flat, weights, out.flat)
+    else:
+        assert steps is not None
+        mixed(calls, image, *steps, out)
 
 
 @color_space_conversion.rows

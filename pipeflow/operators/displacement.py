@@ -2,14 +2,29 @@
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Args, Floats, OpFunction, Out, Sample, Spec, alias, default, operator, parameters
+from pipeflow.declare import (
+    Arg,
+    Args,
+    Floats,
+    KernelCalls,
+    OpFunction,
+    Out,
+    Sample,
+    Spec,
+    alias,
+    default,
+    operator,
+    parameters,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels, spatial
 from pipeflow.operators.warp import given_size
+from pipeflow.operators.warp_calls import fast_image, matrix_of, perspective, whole_extents
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 
 PAGE = """These operators take each pixel of the result from another position of the image."""
@@ -118,6 +133,19 @@ def warp_perspective(
     for source, target, values in planes:
         kernels.displacement.perspective(source, numbers, *options, values, INTERPOLATIONS[interp_type], target)
     return out
+
+
+@warp_perspective.calls
+def _(calls: KernelCalls) -> None:
+    args, image = calls.args, fast_image(calls, None)
+    calls.require(args.interp_type != INTERP_NN)
+    extents = whole_extents(args.size, given_size) or image.extents[:2]
+    matrix = matrix_of(calls, 9, lambda numbers: perspective_matrix(numbers, args.inverse_map), args.inverse_map)
+    options = ORIGINS[args.pixel_origin], BORDERS[args.border_mode], fill_of(args.fill_value, index(image.extents[2]))
+    perspective(calls, matrix, extents, args.interp_type == INTERP_CUBIC, options)
+
+
+warp_perspective.varying("matrix")
 
 
 @warp_perspective.ready

@@ -13,20 +13,24 @@ from pipeflow.declare import (
     DType,
     Floats,
     Ints,
+    KernelArray,
     KernelCalls,
     Layout,
     Out,
     Role,
     Sample,
+    Several,
     Spec,
     Traits,
     default,
     operator,
     parameters,
+    require,
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of, some_pixels, spatial
 from pipeflow.operators.reductions import squared_distances, sums
+from pipeflow.operators.warp_calls import filtered
 
 PAGE = """Operators that prepare images for a model, and some that change their look."""
 
@@ -214,6 +218,34 @@ def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
     return windows
 
 
+MOST_TAPS = 129  # of a window in a table; the body computes with larger ones
+
+
+def windows_of_batch(args: Args, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The deviations and sizes of ``blur_windows`` along two axes, with a row for each sample."""
+    given = [
+        np.broadcast_to(np.asarray(x, np.float64), (count, np.shape(x)[-1])) for x in (args.sigma, args.window_size)
+    ]
+    require(all(x.shape[1] in (1, 2) for x in given))
+    deviations, sizes = (np.broadcast_to(x, (count, 2)) for x in given)
+    require((deviations >= 0) & (sizes >= 0) & (deviations + sizes > 0) & (deviations < MOST_TAPS))
+    sizes = np.where(sizes > 0, sizes, 2 * np.ceil(3 * deviations) + 1).astype(np.int64)
+    require((sizes % 2 == 1) & (sizes <= MOST_TAPS))
+    return np.where(deviations > 0, deviations, ((sizes - 1) * 0.5 - 1) * 0.3 + 0.8), sizes
+
+
+def gaussian_windows(deviations: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The windows of ``gaussian_window`` for each sample and axis, in the first numbers of a row."""
+    table = np.zeros((*sizes.shape, MOST_TAPS), np.float32)
+    for size in set(sizes.ravel().tolist()):
+        chosen = sizes == size
+        distance = np.arange(size) - size // 2
+        sigma = deviations[chosen][:, None]
+        window = np.exp(-(distance**2) / (2 * sigma * sigma))
+        table[chosen, :size] = window / window.sum(1, keepdims=True)
+    return table
+
+
 # Data without a layout gets the first one that fits: as in DALI, every axis is spatial.
 BLUR_LAYOUTS = "HW DHW HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW FHW"
 
@@ -258,6 +290,22 @@ def gaussian_blur(
             kernels.filters.filter_separable(image[index], windows, out[index])
         return out
     return kernels.filters.filter_separable(image, windows, out)
+
+
+@gaussian_blur.calls
+def _(calls: KernelCalls) -> None:
+    require(len(spatial(calls.layouts[0])) == 2)
+    sigma, sizes = calls.args.sigma, calls.args.window_size
+    if not isinstance(sigma, Several) and not isinstance(sizes, Several):
+        filtered(calls, blur_windows(sigma, sizes, 2))
+        return
+    counts = calls.integers(lambda args, count: windows_of_batch(args, count)[1])
+    row = calls.row(lambda args, count: gaussian_windows(*windows_of_batch(args, count)))
+    step = MOST_TAPS * FLOAT.itemsize
+    filtered(calls, [KernelArray(row.address + axis * step, (counts[axis],), FLOAT) for axis in range(2)])
+
+
+gaussian_blur.varying("sigma", "window_size")
 
 
 @gaussian_blur.ready

@@ -13,6 +13,7 @@ from pipeflow.declare import (
     Arg,
     Args,
     Floats,
+    KernelCalls,
     OfSample,
     Out,
     Sample,
@@ -23,6 +24,7 @@ from pipeflow.declare import (
     required,
 )
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.warp_calls import fast_image, matrix_of, turn_image, warped, whole_extents
 from pipeflow.operators.windows import half_up
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
 
@@ -129,6 +131,19 @@ def rotate(
     return kernels.warp.warp(image, matrix, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
 
 
+@rotate.calls
+def _(calls: KernelCalls) -> None:
+    args = calls.args
+    extents = whole_extents(args.size, given_size)
+    turn_image(
+        calls, extents, args.keep_size, border(args.fill_value, calls.input.dtype), args.interp_type == INTERP_NN
+    )
+
+
+rotate.varying("angle")
+rotate.loads(lambda _args: kernels.later.load_if_waiting(kernels.warp_programs.turning()))
+
+
 @rotate.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     shape = specs[0].shape
@@ -149,9 +164,10 @@ def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: A
     """The matrix from positions of the canvas to positions of an image of this shape."""
     if len(extents) == 2:
         cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-        turn = np.array([[cos, -sin], [sin, cos]])
-    else:
-        turn = turned(axis or (), angle).T
+        height, width, *_ = shape
+        x, y = extents[1] / 2, extents[0] / 2
+        return np.array([[cos, -sin, width / 2 - (cos * x - sin * y)], [sin, cos, height / 2 - (sin * x + cos * y)]])
+    turn = turned(axis or (), angle).T
     centre = np.array(shape[:-1][::-1]) / 2
     return np.column_stack([turn, centre - turn @ (np.array(extents[::-1]) / 2)])
 
@@ -225,6 +241,18 @@ def warp_affine(
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
     return kernels.warp.warp(image, values, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
+
+
+@warp_affine.calls
+def _(calls: KernelCalls) -> None:
+    args, image = calls.args, fast_image(calls, calls.args.dtype)
+    extents = whole_extents(args.size, given_size) or image.extents[:2]
+    matrix = matrix_of(calls, 6, lambda numbers: warp_matrix(2, numbers, args.inverse_map), args.inverse_map)
+    fill = border(args.fill_value, image.dtype)
+    warped(calls, matrix.reshaped(2, 3), extents, fill, args.interp_type == INTERP_NN)
+
+
+warp_affine.varying("matrix")
 
 
 @warp_affine.ready

@@ -5,6 +5,7 @@ and on other types. Particular cases of an operator are in the tests of its prog
 """
 
 import ast
+import itertools
 import threading
 
 import example_data
@@ -21,9 +22,7 @@ pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
 
 RNG = np.random.default_rng(9)
 OPERATORS = [op for op in public() if op.calls_hook is not None]
-# The decoder tells this operator the number of channels: without it its memory is not planned.
-DECODED = {"crop_mirror_normalize": ("image", "fn.decoders.image(encoded_image)")}
-EXAMPLES = [(op, text.replace(*DECODED.get(op.name, ("", "")), 1)) for op in OPERATORS for text in examples(op)]
+EXAMPLES = [(op, text) for op in OPERATORS for text in examples(op)]
 marked = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
 FLAGS = [True, False, False, True]
 SIZES = [1.0, 0.5, 0.8, 1.0]  # of the samples of a batch, as parts of the example
@@ -34,7 +33,10 @@ DRAWN = {  # argument -> limits of the numbers; others are factors
     "contrast_center": (0, 200),
     "crop_pos_x": (0, 1),
     "crop_pos_y": (0, 1),
+    "angle": (-90, 90),
     "hue": (-90, 90),
+    "matrix": (0.2, 1.2),
+    "sigma": (0.2, 3.0),
 }
 OTHER_CALLS = {  # for arguments that exclude one of the example, or need more of them
     **{f"crop_{letter}": ("crop", f"fn.crop(image, crop_{other}=20)") for letter, other in ("hw", "wh")},
@@ -54,7 +56,9 @@ DRAWN |= {  # numbers for each axis, and limits in elements
     "shape": (1, 12),
     "start": (0, 10),
 }
-SEVERAL = {"anchor", "end", "rel_end", "rel_shape", "rel_start", "shape", "start"}
+SEVERAL = dict.fromkeys(
+    ("anchor", "end", "rel_end", "rel_shape", "rel_start", "shape", "sigma", "start", "window_size"), 2
+)
 
 
 def varying():
@@ -81,7 +85,7 @@ def samples_of(name):
     if name == "encoded_image":
         return list(PHOTOGRAPHS)
     whole = LARGER.get(name, example_data.arrays()[name])
-    if whole.ndim == 0 or name.startswith("encoded"):
+    if whole.ndim == 0 or name == "matrix" or name.startswith("encoded"):
         return [whole] * len(SIZES)
     spatial = slice(None, 2) if whole.shape[-1] <= 4 else slice(None)
     found = []
@@ -162,7 +166,8 @@ def computing(op, definition):
 def fed(text, convert=lambda x: x, **options):
     def source(name):
         samples = [convert(x) for x in samples_of(name)]
-        return fn.external_source(lambda: samples, name=name, **options)
+        fits = len(options.get("layout", "")) == np.ndim(samples[0])
+        return fn.external_source(lambda: samples, name=name, **(options if fits else {}))
 
     return {name: source(name) for name in used(text)}
 
@@ -171,7 +176,7 @@ def layout_of(op, text):
     """The layout of the example, if its operator needs one."""
     whole = example_data.arrays()[used(text)[0]]
     fitting = [one for one in op.layouts or () if len(one) == whole.ndim]
-    return {"layout": fitting[0]} if fitting else {}
+    return {"layout": "HWC" if "HWC" in fitting else fitting[0]} if fitting else {}
 
 
 @marked
@@ -187,7 +192,14 @@ def test_drawn_arguments(op, text, name, monkeypatch):
 
     def definition():
         limits = DRAWN.get(name, (0.3, 1.8))
-        options = {"shape": 2} if name in SEVERAL else {}
+        options = {"shape": SEVERAL[name]} if name in SEVERAL else {}
+        if name == "matrix":
+            options = {"shape": 9 if "perspective" in op.name else 6}
+        if name == "window_size":
+            drawn_sizes = np.array([[3, 5], [7, 1], [9, 3], [1, 1]], np.int32)
+            return called(
+                text, fed(text, layout="HWC"), window_size=fn.external_source(lambda: drawn_sizes, batch=True)
+            )
         flag = op.arguments[name].type is bool
         drawn = fn.random.coin_flip() if flag else fn.random.uniform(range=limits, **options)
         return called(text, fed(text, **layout_of(op, text)), **{name: drawn})
@@ -235,7 +247,11 @@ def test_samples_without_elements(op, text, monkeypatch):
     samples = samples_of(used(text)[0])
     samples[1] = samples[1][:0]
     options = layout_of(op, text)
-    both(lambda: called(text, {used(text)[0]: fn.external_source(lambda: samples, **options)}), monkeypatch)
+
+    def definition():
+        return called(text, {**fed(text), used(text)[0]: fn.external_source(lambda: samples, **options)})
+
+    both(definition, monkeypatch)
 
 
 @marked
@@ -288,6 +304,34 @@ CASES = {  # call: layouts
     "fn.erase(x, anchor=(1.0,), shape=(2.0,), axis_names='C')": "HWC CHW",
     "fn.erase(x, anchor=(1.0,), shape=(2.0,))": "HWC",
     "fn.erase(x, anchor=(1.0, 1.0), shape=(2.0, 2.0), fill_value=(1.0, 2.0))": "HWC",
+    "fn.grayscale(x, channels=1)": "HWC FHWC",
+    "fn.color_space_conversion(x, image_type=types.BGR, output_type=types.GRAY)": "HWC FHWC",
+    "fn.color_space_conversion(x, image_type=types.YCbCr, output_type=types.GRAY)": "HWC",
+    "fn.color_space_conversion(x, image_type=types.RGB, output_type=types.BGR)": "HWC",
+    "fn.color_space_conversion(x, image_type=types.YCbCr, output_type=types.RGB)": "HWC",
+    "fn.color_space_conversion(x, image_type=types.RGB, output_type=types.RGB)": "HWC",
+    "fn.rotate(x, angle=fn.random.uniform(range=(-400, 400)))": "HWC FHWC",
+    "fn.rotate(x, angle=45.0, fill_value=300)": "HWC",
+    "fn.rotate(x, angle=33.0, keep_size=True, fill_value=9.6, interp_type=types.INTERP_NN)": "HWC",
+    "fn.rotate(x, angle=-200.0, size=(12.5, 11), dtype=types.FLOAT)": "HWC",
+    "fn.rotate(x, angle=33.0, axis=(0.0, 0.0, 1.0))": "DHWC",
+    "fn.rotate(x, angle=33.0, size=fn.random.uniform(range=(5, 20), shape=2))": "HWC",
+    "fn.warp_affine(x)": "HWC",
+    "fn.warp_affine(x, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0), inverse_map=False, fill_value=4)": "HWC FHWC",
+    "fn.warp_affine(x, matrix=(1.0, 0.2, 3.0, 1.0, 0.2, 1.0), inverse_map=False)": "HWC",
+    "fn.warp_affine(x, matrix=fn.random.uniform(range=(-1, 1), shape=6), inverse_map=False, size=(9, 8))": "HWC",
+    "fn.warp_affine(x, fn.transforms.rotation(angle=fn.random.uniform(range=(-9, 9))), interp_type=types.INTERP_NN)": "HWC",
+    "fn.warp_affine(x, matrix=(1.0, 0.2, 3.0))": "HWC",
+    "fn.warp_perspective(x, matrix=(0.9, 0.2, 3, -0.1, 1.1, 2, 0.001, 0.002, 1), interp_type=types.INTERP_CUBIC)": "HWC",
+    "fn.warp_perspective(x, matrix=fn.random.uniform(range=(0.1, 1), shape=9), inverse_map=False, size=(9, 8))": "HWC",
+    "fn.warp_perspective(x, matrix=(1, 0, 3, 0, 1, 2, 0, 0, 1), interp_type=types.INTERP_NN, fill_value=(1.0, 2, 3))": "HWC",
+    "fn.warp_perspective(x, matrix=(1, 0, 3, 0, 1, 2, 0, 0, 1), border_mode='wrap', fill_value=(1.0, 2, 3))": "HWC CHW",
+    "fn.gaussian_blur(x, sigma=fn.random.uniform(range=(0, 9)))": "HWC CHW HW FHWC",
+    "fn.gaussian_blur(x, sigma=fn.random.uniform(range=(20, 30)))": "HWC",
+    "fn.gaussian_blur(x, sigma=1.2, window_size=5, dtype=types.FLOAT)": "HWC HW DHWC",
+    "fn.gaussian_blur(x, sigma=(0.8, 3.3))": "HWC",
+    "fn.gaussian_blur(x, sigma=fn.random.uniform(range=(-1, 1)))": "HWC",
+    "fn.gaussian_blur(x, window_size=4)": "HWC",
 }
 SEVERAL_CASES = [(text, layout) for text, layouts in CASES.items() for layout in layouts.split()]
 
@@ -329,6 +373,35 @@ def test_parts_of_files(text, monkeypatch):
         return fn.flip(definition(), vertical=fn.random.coin_flip())
 
     assert both(definition, monkeypatch) == both(turned, monkeypatch) == len(SIZES)
+
+
+@pytest.mark.parametrize("size", [(16, 17), (400, 410)])
+def test_results_of_any_extents_past_the_caches(size, monkeypatch):
+    """Planes whose number is not known before: a small batch, and one that is larger than the caches."""
+    samples = [RNG.integers(0, 255, (410 - part, 420, 3), np.uint8) for part in range(4)]
+
+    def definition():
+        data = fn.external_source(lambda: samples, layout="HWC")
+        return fn.crop_mirror_normalize(data, crop=size, mirror=fn.random.coin_flip(), std=[3.0])
+
+    assert both(definition, monkeypatch) == len(SIZES)
+
+
+def test_rows_of_another_length_are_left_to_the_bodies(monkeypatch):
+    """The number of rectangles differs from batch to batch: a program is for the number of the first one."""
+    image = RNG.integers(0, 255, (20, 30, 3), np.uint8)
+
+    def definition():
+        numbers = itertools.cycle([2, 4])
+
+        def each():
+            return [np.full(number, 3.0, np.float32) for number in [next(numbers)] * len(SIZES)]
+
+        data = fn.external_source(lambda: [image] * len(SIZES), layout="HWC")
+        boxes = fn.external_source(each)
+        return fn.erase(data, anchor=boxes, shape=boxes, fill_value=1)
+
+    assert both(definition, monkeypatch) == len(SIZES)
 
 
 def test_no_batch_waits_for_kernels_of_chains(monkeypatch):

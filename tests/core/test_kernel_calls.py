@@ -149,7 +149,8 @@ def test_every_operator_with_calls_is_here():
         "random_resized_crop", "crop_mirror_normalize",
     }  # fmt: skip
     colors = {"brightness", "contrast", "brightness_contrast", "color_twist", "hsv", "hue", "saturation", "cast"}
-    moves = {"crop", "slice", "flip", "pad", "erase", "transpose"}
+    colors |= {"grayscale", "color_space_conversion", "warp_perspective", "experimental.warp_perspective"}
+    moves = {"crop", "slice", "flip", "pad", "erase", "transpose", "rotate", "warp_affine", "gaussian_blur"}
     declared = {op.name for op in registry.values() if op.calls_hook is not None and not op.links}
     assert set(CASES) | images | colors | moves == declared
 

@@ -287,7 +287,6 @@ def _able(step: SampleStep) -> bool:
         and not (plain.guard or plain.user_code)
         and all(name in op.calls_varying and not inside for name, _, inside in step.arguments)
         and (not step.random or "key" in op.calls_varying)
-        and (not step.streams or set(step.storages) == {"dense"})
         and bool(plain.inputs)
     )
 

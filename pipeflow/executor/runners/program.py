@@ -139,10 +139,12 @@ class Program:
             self.step = number
             return read
 
-        def rows(make: MakeRows, numbers: bool) -> KernelArray | Sequence[Real]:
+        def rows(make: MakeRows, numbers: bool) -> KernelArray | Sequence[Real] | Sequence[Number]:
             table = BatchTable(len(self._start), step, make, numbers)
             made = table.of(batch)
             self._tables.append(table)
+            if numbers and made.dtype == np.int64:
+                return [self._register(value) for value in made[sample].tolist()]
             if numbers:
                 return [Real(self._register(bits_of(value)).register, value) for value in made[sample].tolist()]
             address = self._register(kernels.kernel_calls.address_of(made) + sample * made.strides[0])
@@ -275,7 +277,7 @@ class Program:
             address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         registers = [self._number(extent).register for extent in extents]
         self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output]))
-        if storage == "dense" and step.streams and is_large(spec.shape, dtype, self._size):
+        if step.streams and is_large(tuple([plain_value(extent) or 0 for extent in extents]), dtype, self._size):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
             self._later.append((KernelArray(made, (nbytes,), BYTE), KernelArray(address, (nbytes,), BYTE)))

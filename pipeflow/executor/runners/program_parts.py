@@ -31,6 +31,7 @@ class BatchTable:
         self.register = register  # of the address of a row, or of its first number
         self.numbers = numbers
         self._step, self._make = step, make
+        self._form: Any = None  # extents of a row and type of the first batch, for which the program is recorded
 
     def of(self, batch: BatchRun) -> np.ndarray:
         """The table of a batch."""
@@ -41,7 +42,10 @@ class BatchTable:
                 name: argument_column(op.arguments[name], batch.values[slot]) for name, slot, _ in self._step.arguments
             }
             args = Args(**{**op.defaults, **self._step.constants, **given})
-            known = batch.columns[self] = np.ascontiguousarray(self._make(args, batch.size))
+            known = np.ascontiguousarray(self._make(args, batch.size))
+            self._form = self._form or (known.shape[1:], known.dtype)
+            require(self._form == (known.shape[1:], known.dtype))
+            batch.columns[self] = known
         return known
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu import jit
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, types_of
+from pipeflow.kernels.cpu.later import Wanted
 from pipeflow.kernels.cpu.normalize import MIRRORED, mirror_rgb_rows, mirror_row
 from pipeflow.kernels.cpu.simd.moves import LONG, copy_long_row, copy_row, fill_bytes
 
@@ -185,8 +186,6 @@ def erase_rectangles(source, first, second, third, numbers, shares, fill, out):
 
 # ----------------------------------------------------------------------------------------------------
 # which kernels are needed
-
-Wanted = tuple[jit.dispatcher.Dispatcher, tuple[jit.numba.types.Type, ...]]
 
 
 def moving() -> list[Wanted]:
