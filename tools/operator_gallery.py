@@ -51,6 +51,7 @@ PICTURES = {
     "hue": "fn.hue(image, hue=120.0)",
     "jpeg_compression_distortion": "fn.jpeg_compression_distortion(image, quality=4)",
     "lookup_table": "fn.lookup_table(image, keys=range(256), values=[v // 64 * 85 for v in range(256)], dtype=types.UINT8)",
+    "mel_filter_bank": "fn.to_decibels(fn.mel_filter_bank(fn.spectrogram(sound, nfft=512), nfilter=40), cutoff_db=-60.0)",
     "median_blur": "fn.median_blur(image, window_size=(7, 7))",
     "mixup": "fn.mixup([image, 255 - image[:, ::-1]], [vector, vector], share=0.6, partner=1)",
     "motion_blur": "fn.motion_blur(image, size=15, angle=30.0)",
@@ -64,6 +65,8 @@ PICTURES = {
     "saturation": "fn.saturation(image, saturation=2.5)",
     "slice": "fn.slice(image, rel_start=(0.5, 0.1), rel_end=(1.0, 0.9), axes=(1, 0))",
     "solarize": "fn.solarize(image, threshold=128.0)",
+    "spectrogram": "fn.to_decibels(fn.spectrogram(sound, nfft=512), cutoff_db=-60.0)",
+    "ssd_random_crop": "fn.ssd_random_crop(image, boxes, labels, key=5)",
     "transpose": "fn.transpose(image, perm=(1, 0, 2))",
     "unsharp_mask": "fn.unsharp_mask(image, sigma=3.0, amount=1.5)",
     "water": "fn.water(image, ampl_x=4.0, ampl_y=4.0, freq_x=0.1, freq_y=0.1)",
@@ -86,7 +89,9 @@ def arrays() -> dict[str, Any]:
     red, green, blue = (SCENE[..., channel] for channel in range(3))
     bayer = np.where(rows % 2, np.where(columns % 2, blue, green), np.where(columns % 2, green, red))
     frames = np.stack([SCENE, np.roll(SCENE, 20, 1), np.roll(SCENE, 40, 1)])
+    seconds = np.arange(32000) / 16000
     made = {
+        "sound": np.sin(2 * np.pi * (300 + 1500 * seconds) * seconds).astype(np.float32),  # rises
         "image": SCENE,
         "gray": SCENE[..., 1:2].copy(),
         "plane": SCENE[..., 1].copy(),
