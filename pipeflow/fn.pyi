@@ -4096,6 +4096,25 @@ class distortions:
         """
 
     @staticmethod
+    def jigsaw(
+        image: Data,
+        /,
+        *,
+        grid: int | Sequence[int] | DataNode | None = (4, 4),
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> list[Data]:
+        """Puts the parts of a grid into a random order, as `fn.jigsaw` does; only parts of equal size change places.
+
+        Arguments:
+            grid: number of rows and columns of parts
+        """
+
+    @staticmethod
     def optical(
         image: Data,
         /,

@@ -3573,6 +3573,26 @@ class distortions:
         ) -> None: ...
         def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
 
+    class Jigsaw(Operator):
+        """Puts the parts of a grid into a random order, as `fn.jigsaw` does; only parts of equal size change places.
+
+        Arguments:
+            grid: number of rows and columns of parts
+        """
+
+        def __init__(
+            self,
+            *,
+            grid: int | Sequence[int] | DataNode | None = (4, 4),
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
+
     class Optical(Operator):
         """Distorts like a lens: the relative change of a distance from the middle grows with its square.
 

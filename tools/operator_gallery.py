@@ -40,6 +40,7 @@ PICTURES = {
     "dilate": "fn.dilate(image, mask_size=(7, 7))",
     "distortions.elastic": "fn.remap(image, *fn.distortions.elastic(image, alpha=150.0, sigma=6.0))",
     "distortions.grid": "fn.remap(image, *fn.distortions.grid(image, limit=0.45))",
+    "distortions.jigsaw": "fn.remap(image, *fn.distortions.jigsaw(image, grid=(3, 4)))",
     "distortions.optical": "fn.remap(image, *fn.distortions.optical(image, strength=0.6))",
     "distortions.thin_plate": "fn.remap(image, *fn.distortions.thin_plate(image, scale=0.06))",
     "enhance": "fn.enhance(image, alpha=1.0)",

@@ -1,4 +1,4 @@
-"""Distortions as maps for `fn.remap`: distortions.elastic, distortions.grid, distortions.optical, distortions.thin_plate."""
+"""Distortions as maps for `fn.remap`: distortions.elastic, grid, optical, thin_plate and jigsaw."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from pipeflow.declare import Arg, Args, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.effects import moved_parts
 
 PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
 `fn.remap` applies them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. All of them move
@@ -176,5 +177,26 @@ def _(args: Any) -> None:
         raise ValueError(f"points must be at least 2, got {args.points}")
 
 
-for _op in (elastic, grid, optical, thin_plate):
+@operator("distortions.jigsaw", layouts=LAYOUTS, examples=["fn.distortions.jigsaw(image, grid=(2, 3))"])
+def jigsaw(
+    image: Sample,
+    /,
+    *,
+    grid: Arg[Ints] = default((4, 4), "number of rows and columns of parts"),
+    key: Any,
+    layouts: Any,
+) -> tuple[Sample, Sample]:
+    """Puts the parts of a grid into a random order, as `fn.jigsaw` does; only parts of equal size change places.
+
+    With the maps, boxes and points move with the image: `fn.bbox_remap`, `fn.coord_remap`.
+    """
+    height, width = extents_of(image.shape, layouts[0])
+    x, y = np.arange(width, dtype=np.float32) + np.float32(0.5), np.arange(height, dtype=np.float32) + np.float32(0.5)
+    map_x, map_y = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
+    for place, (rows, columns) in moved_parts((height, width), grid, key):
+        map_x[place], map_y[place] = x[columns], y[rows, None]
+    return map_x, map_y
+
+
+for _op in (elastic, grid, optical, thin_plate, jigsaw):
     _op.infer(_map_specs)

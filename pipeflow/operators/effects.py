@@ -256,7 +256,10 @@ def check_dropped(channels: int, count: int) -> None:
 def jigsaw(
     image: Sample, /, *, grid: Arg[Ints] = default((4, 4), "number of rows and columns of parts"), key: Any, out: Out
 ) -> Sample:
-    """Puts the parts of a grid into a random order; only parts of equal size change places."""
+    """Puts the parts of a grid into a random order; only parts of equal size change places.
+
+    `fn.distortions.jigsaw` makes maps that move boxes and points, too.
+    """
     return kernels.effects.moved_parts(image, rows_and_columns(grid), key.value, out)
 
 

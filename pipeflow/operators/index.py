@@ -16,7 +16,7 @@ decoders_cropped decoders.image_crop decoders.image_random_crop decoders.image_s
 decoders_volumes decoders.volume decoders.volume_crop
 derivatives _derivative _derivative_none _derivative_start _derivative_sum _tape_back
 displacement experimental.remap experimental.warp_perspective jitter remap sphere warp_perspective water
-distortions distortions.elastic distortions.grid distortions.optical distortions.thin_plate
+distortions distortions.elastic distortions.grid distortions.jigsaw distortions.optical distortions.thin_plate
 dump_image dump_image
 effects channel_dropout channel_shuffle enhance jigsaw motion_blur sharpen unsharp_mask
 erase erase

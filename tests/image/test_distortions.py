@@ -225,9 +225,28 @@ def test_jigsaw_moves_whole_parts():
     assert sorted(odd.reshape(-1, 3).tolist()) == sorted(IMAGE.reshape(-1, 3).tolist())
 
 
+def test_the_maps_of_a_jigsaw_move_image_points_and_boxes():
+    """Maps and `fn.jigsaw` with one key make the same image; each point keeps its pixel, and a box in one part moves whole."""
+    rows, columns, _ = IMAGE.shape
+    maps = fn.distortions.jigsaw(IMAGE, grid=(3, 4), key=2)
+    moved = fn.jigsaw(IMAGE, grid=(3, 4), key=2)
+    np.testing.assert_array_equal(fn.remap(IMAGE, *maps), moved)
+    assert not np.array_equal(moved, IMAGE)
+    y, x = np.mgrid[:rows, :columns]
+    points = fn.coord_remap(np.stack([x.ravel(), y.ravel()], 1).astype(np.float32) + 0.5, *maps, normalized=False)
+    assert len(points) == rows * columns
+    now_x, now_y = points.astype(int).T
+    np.testing.assert_array_equal(moved[now_y, now_x].reshape(IMAGE.shape), IMAGE)
+    box = np.array([[0.02, 0.03, 0.15, 0.2]], np.float32)
+    found = fn.bbox_remap(box, *maps)
+    pixel = np.float32([1 / columns, 1 / rows])
+    assert np.all(np.abs((found[:, 2:] - found[:, :2]) - (box[:, 2:] - box[:, :2])) <= 1.01 * pixel)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: fn.distortions.jigsaw(IMAGE, grid=(0, 2)), "grid must be one or two numbers of at least 1"),
         (lambda: fn.distortions.elastic(IMAGE, sigma=-1.0), "sigma must not be negative, got -1.0"),
         (
             lambda: fn.distortions.grid(IMAGE, cells=(0, 3)),

@@ -34,8 +34,8 @@ SOUND = ("signal", "stereo", "spectrogram")
 OWN = """
     autocontrast bbox_crop bbox_remap bbox_warp channel_dropout channel_shift channel_shuffle color_jitter contrast_about_mean
     coord_crop coord_remap coord_warp cutmix dilate distortions.elastic distortions.grid distortions.optical
-    distortions.thin_plate enhance erode illumination.corner illumination.gaussian illumination.linear invert jigsaw
-    median_blur mixup motion_blur photometric_distort planckian_jitter plasma.brightness plasma.contrast plasma.shadow
+    distortions.jigsaw distortions.thin_plate enhance erode illumination.corner illumination.gaussian illumination.linear invert
+    jigsaw median_blur mixup motion_blur photometric_distort planckian_jitter plasma.brightness plasma.contrast plasma.shadow
     posterize remap rotate90 sharpen solarize solarize_add transforms.perspective unsharp_mask warp_perspective weather.fog
     weather.rain weather.snow
 """
