@@ -28,6 +28,7 @@ from numba.core.typed_passes import NopythonRewrites, NopythonTypeInference
 from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 from numba.np import numpy_support
 
+from pipeflow.kernels.cpu.flat_functions import works_by_elements
 from pipeflow.kernels.cpu.numpy_numbers import (
     HELPERS,
     as_cast,
@@ -36,7 +37,10 @@ from pipeflow.kernels.cpu.numpy_numbers import (
     as_stored,
     as_weak,
     element_of,
+    flat,
     store,
+    where,
+    with_axes,
 )
 from pipeflow.kernels.cpu.variables import Names, is_python_number
 
@@ -71,7 +75,7 @@ _WHOLE_NUMBERS = _words(
 _DRAWS = {"random", "uniform", "integers"}
 _BUILTINS = {len, int, float, bool, abs, range, slice}
 _BUILTINS_OF_WHOLE_NUMBERS = {min, max, sum, round}
-_CASTS_WEAK = {"where": 1, "clip": 0, "add": 0, "subtract": 0, "multiply": 0, "divide": 0, "true_divide": 0}
+_CASTS_WEAK = {"clip": 0, "add": 0, "subtract": 0, "multiply": 0, "divide": 0, "true_divide": 0}
 _CASTS_WEAK |= {"minimum": 0, "maximum": 0}
 _LIBRARIES = {"numpy", "math", "numba"}
 
@@ -88,6 +92,8 @@ class KeepTypes(FunctionPass):
 
     def run_pass(self, state: Any) -> bool:
         """Changes the code of one function."""
+        if works_by_elements(state.func_ir.blocks, state.args):
+            _flatten(*state.func_ir.blocks.values())
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):
                 if isinstance(statement.value, ir.Arg):
@@ -160,6 +166,12 @@ class KeepTypes(FunctionPass):
         if called is None and method == "astype" and len(value.args) == 1 and not value.kws:
             array = names.definitions[value.func.name].value
             return call(as_cast, array, value.args[0])
+        if called is np.where and len(value.args) == 3 and not value.kws:
+            strong = [argument for argument in value.args[1:] if not names.is_weak(argument)]
+            chosen = [
+                call(as_weak, each, strong[0]) if strong and names.is_weak(each) else each for each in value.args[1:]
+            ]
+            return call(where, value.args[0], *chosen)
         first = _CASTS_WEAK.get(getattr(called, "__name__", "")) if called is not None else None
         if first is not None and not value.kws:
             strong = [argument for argument in value.args[first:] if not names.is_weak(argument)]
@@ -177,6 +189,28 @@ class KeepTypesClosely(KeepTypes):
 
     _name = "pipeflow_keep_types_closely"
     exact = False
+
+
+def _flatten(block: Any) -> None:
+    """Lets a function work on its array with one axis, and gives the axes to the result."""
+    given, body = None, []
+
+    def call(function: Callable[..., Any], place: Any, *arguments: Any) -> Any:
+        held, result = (block.scope.redefine(name, place) for name in ("$pipeflow_function", "$pipeflow_axes"))
+        body.append(ir.Assign(ir.Global(function.__name__, function, place), held, place))
+        body.append(ir.Assign(ir.Expr.call(held, list(arguments), (), place), result, place))
+        return result
+
+    for statement in block.body:
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Arg):
+            given, target = block.scope.redefine("$pipeflow_given", statement.loc), statement.target
+            body.append(ir.Assign(statement.value, given, statement.loc))
+            body.append(ir.Assign(call(flat, statement.loc, given), target, statement.loc))
+            continue
+        if isinstance(statement, ir.Return):
+            statement.value = call(with_axes, statement.loc, statement.value, given)
+        body.append(statement)
+    block.body = body
 
 
 def _is_own(value: Any) -> bool:

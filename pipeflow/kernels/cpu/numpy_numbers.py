@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numba
 import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
@@ -34,6 +35,11 @@ def store(target: Any, index: Any, value: Any) -> None:
     target[index] = value
 
 
+def where(condition: Any, one: Any, other: Any) -> Any:
+    """``np.where(condition, one, other)``."""
+    return np.where(condition, one, other)
+
+
 def as_integer(value: Any) -> Any:
     """``int(value)``; an exception if it has more than 64 bits."""
     return int(value)
@@ -42,6 +48,16 @@ def as_integer(value: Any) -> Any:
 def as_cast(array: np.ndarray, dtype: Any) -> np.ndarray:
     """``array.astype(dtype)``; an exception if a number does not fit."""
     return array.astype(dtype)
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    """The array with one axis."""
+    return array.reshape(array.size)
+
+
+def with_axes(result: Any, array: np.ndarray) -> Any:
+    """A result that was computed from ``flat(array)`` with the axes of the array."""
+    return result.reshape(array.shape)
 
 
 def _rule(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -122,8 +138,17 @@ def _(value: Any, other: Any) -> Any:
 
 @_rule(store)
 def _(target: Any, index: Any, value: Any) -> Any:
-    masked = isinstance(index, types.Array) and isinstance(index.dtype, types.Boolean) and index.ndim > 1
-    if masked and isinstance(types.unliteral(value), (types.Number, types.Boolean)):
+    masked = isinstance(index, types.Array) and isinstance(index.dtype, types.Boolean)
+    number = isinstance(types.unliteral(value), (types.Number, types.Boolean))
+    if masked and number and index.layout == target.layout == "C" and index.ndim == target.ndim:
+
+        def convert(target: Any, index: Any, value: Any) -> None:
+            if target.shape != index.shape:
+                raise IndexError("the mask has another shape than the array")
+            _put(target.reshape(target.size), index.reshape(index.size), value)
+
+        return convert
+    if masked and number and index.ndim > 1:
 
         def convert(target: Any, index: Any, value: Any) -> None:
             if target.shape != index.shape:
@@ -136,6 +161,74 @@ def _(target: Any, index: Any, value: Any) -> Any:
 
     def plain(target: Any, index: Any, value: Any) -> None:
         target[index] = value
+
+    return plain
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _put(target, mask, value):
+    """Writes a number where a mask is true. All elements are written, so that the processor takes several at once."""
+    number = target.dtype.type(value)
+    for place in range(target.size):
+        target[place] = number if mask[place] else target[place]
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _choose(condition, one, other, result):
+    for place in range(result.size):
+        result[place] = one[place] if condition[place] else other[place]
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _choose_or_number(condition, one, other, result):
+    for place in range(result.size):
+        result[place] = one[place] if condition[place] else other
+
+
+@_rule(where)
+def _(condition: Any, one: Any, other: Any) -> Any:
+    choices = [types.unliteral(kind) for kind in (one, other)]
+    arrays = [kind for kind in (condition, *choices) if isinstance(kind, types.Array)]
+    if (
+        condition in arrays
+        and len(arrays) > 1
+        and isinstance(condition.dtype, types.Boolean)
+        and all(array.layout == "C" and array.ndim == condition.ndim for array in arrays)
+        and element_of(choices[0]) == element_of(choices[1])
+        and all(isinstance(element_of(kind), (types.Number, types.Boolean)) for kind in choices)
+    ):
+        if len(arrays) == 3:
+
+            def of_arrays(condition: Any, one: Any, other: Any) -> Any:
+                if one.shape != condition.shape or other.shape != condition.shape:
+                    return np.where(condition, one, other)
+                result, size = np.empty_like(one), condition.size
+                _choose(condition.reshape(size), one.reshape(size), other.reshape(size), result.reshape(size))
+                return result
+
+            return of_arrays
+        if one in arrays:
+
+            def of_array(condition: Any, one: Any, other: Any) -> Any:
+                if one.shape != condition.shape:
+                    return np.where(condition, one, other)
+                result, size = np.empty_like(one), condition.size
+                _choose_or_number(condition.reshape(size), one.reshape(size), other, result.reshape(size))
+                return result
+
+            return of_array
+
+        def of_number(condition: Any, one: Any, other: Any) -> Any:
+            if other.shape != condition.shape:
+                return np.where(condition, one, other)
+            result, size = np.empty_like(other), condition.size
+            _choose_or_number(~condition.reshape(size), other.reshape(size), one, result.reshape(size))
+            return result
+
+        return of_number
+
+    def plain(condition: Any, one: Any, other: Any) -> Any:
+        return np.where(condition, one, other)
 
     return plain
 
@@ -184,4 +277,16 @@ def _(value: Any, dtype: Any) -> Any:
     return lambda value, dtype: value.astype(dtype)
 
 
-HELPERS = {as_weak, as_compared, as_stored, store, as_integer, as_cast}
+@_rule(flat)
+def _(array: Any) -> Any:
+    return lambda array: array.reshape(array.size)
+
+
+@_rule(with_axes)
+def _(result: Any, array: Any) -> Any:
+    if isinstance(result, types.Array):
+        return lambda result, array: result.reshape(array.shape)
+    return lambda result, array: result
+
+
+HELPERS = {flat, with_axes, as_weak, as_compared, as_stored, store, as_integer, as_cast, where}
