@@ -405,13 +405,17 @@ def value_at(values: Any, sample: int) -> Any:
     return values[sample, ...] if isinstance(values, np.ndarray) else values[sample]
 
 
+_PUTTING = threading.Lock()  # two threads that make a list of one array would each lose a row of the other
+
+
 def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
     """Replaces a row of a slot by another value. It never writes to memory that may be shared."""
-    values = batch.values[slot]
-    if values is None:
-        return
-    if isinstance(values, np.ndarray):
-        values = batch.values[slot] = [value_at(values, index) for index in range(len(values))]
+    with _PUTTING:
+        values = batch.values[slot]
+        if values is None:
+            return
+        if isinstance(values, np.ndarray):
+            values = batch.values[slot] = [value_at(values, index) for index in range(len(values))]
     values[sample] = value
 
 
