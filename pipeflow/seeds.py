@@ -100,6 +100,13 @@ def bits(keys: Any, count: int, start: int = 0) -> np.ndarray:
     return mix_array(keys[..., None] ^ counters)
 
 
+def bits_at(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The random bits with these numbers of the keys; both are broadcast to one shape."""
+    few = numbers.size and numbers.max() < len(_FEW_COUNTERS)
+    counters = _FEW_COUNTERS[numbers] if few else mix_array((numbers + 1).astype(np.uint64) * _UG)
+    return mix_array(keys ^ counters)
+
+
 def units_of(bits: np.ndarray) -> np.ndarray:
     """The floats in [0, 1) that Key.unit makes from random bits."""
     return (bits >> _S11) * _TWO_POW_53

@@ -249,39 +249,62 @@ def random_windows(
     attempts: int,
 ) -> np.ndarray:
     """The window of ``random_window`` for each sample of a batch, one row a sample."""
-    limits = np.stack([widths, heights], axis=1)
+    limits = np.empty((len(keys), 2))
+    limits[:, 0], limits[:, 1] = widths, heights
     require(limits > 0)
-    low, high = math.log(ratio[0]), math.log(ratio[1])
-    found = np.empty((len(keys), 4), np.int64)
+    taken = np.empty(len(keys), np.int64)  # the attempt of each sample
+    sizes = np.empty((len(keys), 2))  # width and height
     left = np.arange(len(keys))  # the samples without a window that fits
     for begin, end in ((0, 1), (1, attempts)):  # most samples need one attempt, and the others few
         if not left.size or begin >= end:
             break
         limit = limits if begin == 0 else limits[left]
-        bits = seeds.bits(keys if begin == 0 else keys[left], 4 * (end - begin), 4 * begin).reshape(len(left), -1, 4)
-        units = seeds.units_of(bits[:, :, :2])
-        target = limit[:, :1] * limit[:, 1:] * (area[0] + (area[1] - area[0]) * units[:, :, 0])
-        powers = low + (high - low) * units[:, :, 1]
-        # math and not NumPy, as in the body: NumPy's exponential may differ in the last bit
-        aspect = np.fromiter(map(math.exp, powers.ravel().tolist()), np.float64, powers.size).reshape(powers.shape)
-        sizes = np.empty((*target.shape, 2))  # width and height of each attempt
+        numbers = 4 * np.arange(begin, end)[:, None] + _SHAPE_NUMBERS
+        units = seeds.units_of(seeds.bits_at((keys if begin == 0 else keys[left])[:, None, None], numbers))
+        tried = _sizes_of(limit[:, 0] * limit[:, 1], units, area, ratio)
+        each = (tried > 0) & (tried <= limit[:, None])
+        fits = each[:, :, 0] & each[:, :, 1]
+        first = fits.argmax(1)
+        row = np.flatnonzero(fits.any(1))
+        chosen, first = left[row], first[row]
+        taken[chosen], sizes[chosen] = begin + first, tried[row, first]
+        left = np.delete(left, row)
+    for sample in left.tolist():
+        taken[sample], sizes[sample] = 0, limits[sample]
+    words = seeds.bits_at(keys[:, None], 4 * taken[:, None] + _PLACE_NUMBERS)
+    found = np.empty((len(keys), 4), np.int64)
+    found[:, :2] = seeds.integers_of(words, (limits - sizes + 1)[:, ::-1])
+    found[:, 2:] = sizes[:, ::-1]
+    for sample in left.tolist():
+        found[sample] = largest_window(int(heights[sample]), int(widths[sample]), area, ratio)
+    return found
+
+
+_SHAPE_NUMBERS, _PLACE_NUMBERS = np.arange(2), np.arange(2, 4)  # of the four random numbers of an attempt
+UNSURE = 1e-7  # pixels; more than NumPy's exponential moves a size of which it rounds the last bit differently
+
+
+def _sizes_of(pixels: np.ndarray, units: np.ndarray, area: Sequence[float], ratio: Sequence[float]) -> np.ndarray:
+    """Width and height of windows of images with so many pixels, from two random numbers for each attempt."""
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    target = pixels[:, None] * (area[0] + (area[1] - area[0]) * units[:, :, 0])
+    powers = low + (high - low) * units[:, :, 1]
+    aspect = np.exp(powers)
+    sizes = np.empty((*target.shape, 2))
+    while True:
         np.multiply(target, aspect, out=sizes[:, :, 0])
         np.divide(target, aspect, out=sizes[:, :, 1])
         np.sqrt(sizes, out=sizes)
         sizes += 0.5
-        np.floor(sizes, out=sizes)
-        each = (sizes > 0) & (sizes <= limit[:, None])
-        fits = each[:, :, 0] & each[:, :, 1]
-        some = fits.any(1)
-        row = np.flatnonzero(some)
-        first = fits.argmax(1)[row]
-        chosen, size = left[row], sizes[row, first].astype(np.int64)
-        place = seeds.integers_of(bits[row, first, 2:], limit[row, ::-1] - size[:, ::-1] + 1)
-        found[chosen, :2], found[chosen, 2:] = place, size[:, ::-1]
-        left = left[~some]
-    for sample in left.tolist():
-        found[sample] = largest_window(int(heights[sample]), int(widths[sample]), area, ratio)
-    return found
+        whole = np.floor(sizes)
+        sizes -= whole
+        if sizes.min() > UNSURE and sizes.max() < 1 - UNSURE:
+            return whole
+        # math and not NumPy, as in the body: NumPy's exponential may differ in the last bit
+        exact = np.fromiter(map(math.exp, powers.ravel().tolist()), np.float64, powers.size).reshape(powers.shape)
+        if aspect is exact or (exact == aspect).all():
+            return whole
+        aspect = exact
 
 
 def crop_extents_of(letters: str, extents: np.ndarray, args: Any) -> np.ndarray:
