@@ -5,7 +5,11 @@ sample, minus those of the same pipeline with only the shapes of the images as o
 pipeline that returned the images would copy them, which the pipeline of an operator does not do). The last column
 compares the whole pipelines. The smallest figure of all repetitions counts, because other programs on the machine can
 only make it larger. `python benchmarks/image_operators.py resize flip` measures only the cases whose names begin with
-these words; pieces that are measured on one day are put together in the results. The cases are in `_operator_cases.py`.
+these words; pieces that are measured on one day are put together in the results. `BATCH=256 python ...` measures batches of
+another size, and only prints the table. The cases are in `_operator_cases.py`.
+
+For operators without input there is nothing to subtract, so the figure is that of a whole pipeline: for 16 samples the time
+of a batch itself is most of it.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from time import process_time
 from _harness import Measures, Side, Target, header, measure, save, start, table, verdicts, with_earlier
 from _operator_cases import BATCH, CASES, SETTINGS, write_files
 
+USUAL = 16  # samples in a batch
 LEAST = 0.01  # seconds of processor time that a figure takes
 WARM = 30  # batches before the first figure
 
@@ -92,7 +97,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder))
         measured = measure(__file__, SIDES, asked, {"folder": folder}, repetitions=5)
-    results = with_earlier("image_operators", reading, measured)
+    results = with_earlier("image_operators", reading, measured) if BATCH == USUAL else measured
     rows, targets = [], []
     for case, by_side in results.items():
         costs = {side: least(values, "operator") - least(values, "source") for side, values in by_side.items()}
@@ -106,7 +111,8 @@ def main() -> int:
     columns = ["operator", *names, "times DALI", "with its source"]
     table("Microseconds of one thread per sample, without the source", columns, rows)
     verdicts(targets)
-    save("image_operators", reading, results, targets)
+    if BATCH == USUAL:
+        save("image_operators", reading, results, targets)
     return 0
 
 

@@ -15,6 +15,7 @@ from pipeflow.declare import (
     Args,
     DType,
     KernelCalls,
+    Many,
     OfThread,
     Out,
     Sample,
@@ -23,6 +24,7 @@ from pipeflow.declare import (
     largest,
     operator,
     parameters,
+    require,
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.encoded import encoded, path
@@ -242,6 +244,24 @@ def peek_image_shape(
     return np.array(kernels.image_headers.shape_of(header, name, args.adjust_orientation), as_dtype(dtype))
 
 
+@peek_image_shape.many
+def _(many: Many) -> tuple[np.ndarray]:
+    args, files = many.args, [encoded(data) for data in many.inputs[0]]
+    sizes = kernels.image_sizes.read_jpegs(files, bool(args.adjust_orientation))
+    for place in np.flatnonzero(sizes[:, 0] == 0).tolist():  # other formats
+        header = kernels.image_headers.read(memoryview(files[place].data))
+        sizes[place] = kernels.image_headers.shape_of(header, "ANY_DATA", args.adjust_orientation)
+    if args.image_type != DALIImageType.ANY_DATA:
+        sizes[:, 2] = 1 if args.image_type == GRAY else 3
+    out = many.empty((3,), as_dtype(args.dtype))
+    out[...] = sizes
+    require(out == sizes)  # the type may be too small
+    return (out,)
+
+
+peek_image_shape.many_loads = (lambda: kernels.image_sizes.loaded(), lambda: kernels.image_sizes.load())
+
+
 @peek_image_shape.infer
 def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((3,), args.dtype)
@@ -252,8 +272,18 @@ def numpy(
     data: Sample, /, *, dtype: DType | None = default(None, "type of the result; default: that of the file")
 ) -> Sample:
     """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
-    array = npy.decode(encoded(data, "an encoded array"), "the input")
+    array = npy.decode(encoded(data, "an encoded array"))
     return array if dtype is None else saturate(array, as_dtype(dtype))
+
+
+@numpy.many
+def _(many: Many) -> tuple[list[np.ndarray]]:
+    decoded = []
+    for data in many.inputs[0]:
+        array = npy.decode(encoded(data, "an encoded array"))
+        made = array if many.args.dtype is None else saturate(array, as_dtype(many.args.dtype))
+        decoded.append(many.copy(array) if made is array else made)
+    return (decoded,)
 
 
 @numpy.infer

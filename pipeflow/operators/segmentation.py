@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -329,22 +330,41 @@ def roi_random_crop(
 
 @roi_random_crop.many
 def _(many: Many) -> tuple[np.ndarray]:
-    sizes, starts = many.rows("crop_shape"), many.rows("roi_start")
+    args = many.args
+    if many.inputs or many.varying:
+        region: list[Any] = [None if getattr(args, name) is None else many.rows(name) for name in REGION]
+        low, below = first_elements(region, many.inputs)
+    else:
+        low, below = known_first_elements(*[getattr(args, name) for name in REGION])
+    return (low + seeds.integers_of(seeds.bits(many.keys, below.shape[1]), below),)
+
+
+REGION = ("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")
+
+
+@lru_cache(maxsize=64)
+def known_first_elements(*region: Sequence[int] | None) -> tuple[np.ndarray, np.ndarray]:
+    """``first_elements`` for arguments that are the same for all samples."""
+    return first_elements([None if values is None else np.array([values], np.int64) for values in region], ())
+
+
+def first_elements(region: Sequence[Any], inputs: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The least first element of a window along each axis, and the number of first elements to choose from."""
+    sizes, starts, ends, extents, shapes = region
     ndim = sizes.shape[1]
-    ends = starts + many.rows("roi_shape") if many.args.roi_end is None else many.rows("roi_end")
+    ends = starts + extents if ends is None else ends
     require(starts.shape[1] == ends.shape[1] == ndim)
     low, high = np.minimum(starts, ends - sizes), np.maximum(starts, ends - sizes)
-    extents = None if many.args.in_shape is None else many.rows("in_shape")
-    if many.inputs:
-        require(extents is None and many.inputs[0][0].ndim >= ndim)
-        extents = np.array([data.shape[:ndim] for data in many.inputs[0]], np.int64).reshape(many.size, ndim)
-    if extents is not None:
-        require(extents.shape[1] == ndim)
-        require((sizes <= extents) & (starts >= 0) & (starts <= ends) & (ends <= extents))
-        low, high = np.maximum(low, 0), np.minimum(high, extents - sizes)
+    if inputs:
+        require(shapes is None and inputs[0][0].ndim >= ndim)
+        shapes = np.array([data.shape[:ndim] for data in inputs[0]], np.int64).reshape(-1, ndim)
+    if shapes is not None:
+        require(shapes.shape[1] == ndim)
+        require((sizes <= shapes) & (starts >= 0) & (starts <= ends) & (ends <= shapes))
+        low, high = np.maximum(low, 0), np.minimum(high, shapes - sizes)
     below = high - low + 1
     require((below > 0) & (below < 1 << 32))
-    return (low + seeds.integers_of(seeds.bits(many.keys, ndim), below),)
+    return low, below
 
 
 @roi_random_crop.check

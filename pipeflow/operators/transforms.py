@@ -75,7 +75,8 @@ def combined_many(many: Many, linear: np.ndarray, center: Any, offset: Any) -> t
     if offset is not None:
         column[...] = offset
     if center is not None:
-        middle = np.broadcast_to(many.numbers("center", ndim), (many.size, ndim))
+        middle = many.numbers("center", ndim)
+        middle = middle if middle.shape[1] == ndim else np.repeat(middle, ndim, 1)
         column += middle - (linear @ middle[:, :, None])[:, :, 0]
     if many.inputs:
         given = homogeneous_many(many.stacked(0))

@@ -1,12 +1,15 @@
 """Operators that compute several samples in one call (declare/many.py) return what their bodies return, bit for bit."""
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow import declare, fn, pipeline_def, types
 
 BATCH = 6
@@ -34,6 +37,29 @@ def whole(shape: int, low: int, high: int) -> Any:
 MATRICES = [RNG.random((2, 3), np.float32) for _ in range(BATCH)]
 IN_SPACE = [RNG.random((3, 4), np.float32) for _ in range(BATCH)]
 
+
+def encoded(number: int) -> np.ndarray:
+    """A file: progressive, turned, or plain JPEG in colours and grey, or a PNG."""
+    image = Image.fromarray(
+        np.full((30 + number, 40, 3), 40 * number, np.uint8)[..., : 1 if number == 2 else 3].squeeze()
+    )
+    options: dict[str, Any] = {0: {"progressive": True}, 1: {"exif": TURNED}}.get(number, {})
+    with io.BytesIO() as file:
+        image.save(file, "PNG" if number == 3 else "JPEG", **options)
+        return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def saved(array: np.ndarray) -> np.ndarray:
+    """The bytes of a .npy file."""
+    with io.BytesIO() as file:
+        np.save(file, array)
+        return np.frombuffer(file.getvalue(), np.uint8)
+
+
+TURNED = Image.Exif()
+TURNED[0x0112] = 6
+FILES = [encoded(k) for k in range(BATCH)]
+ARRAYS = [saved(RNG.random((2, 3 + k)) * 300) for k in range(BATCH)]
 PLANES = [np.zeros((6 + k, 9 - k), np.uint8) for k in range(BATCH)]
 SHAPES = [np.array([200 + 30 * k, 300 - 20 * k, 3], np.int32) for k in range(BATCH)]
 POINTS = [RNG.random((3 + k, 2), np.float32) for k in range(BATCH)]
@@ -52,6 +78,15 @@ POLYGONS = (
 )
 
 CASES: dict[str, dict[str, Callable[[], Any]]] = {
+    "peek_image_shape": {
+        "files": lambda: fn.peek_image_shape(fed(FILES)),
+        "colours": lambda: fn.peek_image_shape(fed(FILES), image_type=types.ANY_DATA, dtype=types.INT32),
+        "as stored": lambda: fn.peek_image_shape(fed(FILES), adjust_orientation=False, image_type=types.GRAY),
+    },
+    "decoders.numpy": {
+        "stored": lambda: fn.decoders.numpy(fed(ARRAYS)),
+        "converted": lambda: fn.decoders.numpy(fed(ARRAYS), dtype=types.UINT8),
+    },
     "copy": {"images": lambda: fn.copy(fed(PLANES)), "equal images": lambda: fn.copy(fn.zeros(shape=[3, 4]))},
     "shapes": {
         "images": lambda: fn.shapes(fed(PLANES)),

@@ -262,11 +262,11 @@ def test_npy_in_memory_is_decoded_like_the_file():
         buffer = io.BytesIO()
         array = np.asarray(np.arange(6, dtype=">i4").reshape(2, 3), order=order)
         np.save(buffer, array)
-        got = npy.decode(np.frombuffer(buffer.getvalue(), np.uint8), "the input")
+        got = npy.decode(np.frombuffer(buffer.getvalue(), np.uint8))
         assert got.dtype == np.int32
         assert got.tolist() == array.tolist()
     with pytest.raises(BadData, match=r"the input is not a \.npy file"):
-        npy.decode(np.zeros(20, np.uint8), "the input")
+        npy.decode(np.zeros(20, np.uint8))
 
 
 VARYING = [

@@ -152,6 +152,9 @@ def find_window(
                 share, union = overlaps(lows, highs, box, anchor, sizes)
                 value = share if by_overlap else union
                 metric = min(metric, value) if every else max(metric, value)
+                if every and metric <= best and metric < thresholds[choice]:  # further boxes can only make it smaller
+                    stay = False
+                    break
                 stay |= stays(lows, highs, box, anchor, sizes, prune)
             if not stay:
                 continue
