@@ -17,6 +17,7 @@ from pipeflow.declare import (
     Args,
     Floats,
     Ints,
+    Joined,
     Layout,
     Many,
     Out,
@@ -26,6 +27,7 @@ from pipeflow.declare import (
     operator,
     parameters,
     parts,
+    require,
     required,
 )
 from pipeflow.kernels import cpu as kernels
@@ -175,6 +177,36 @@ def coord_flip(
 def _(args: Any) -> None:
     if args.layout and (set(args.layout) - set("xyz") or len(set(args.layout)) < len(args.layout)):
         raise ValueError(f"layout must be made of x, y and z, each once, got {args.layout!r}")
+
+
+def mapped_together(many: Many, points: Joined, mapping: Mapping) -> tuple[Any]:
+    """The coordinates of all samples through one mapping."""
+    require(points.values.shape[1] == len(mapping[1]))
+    found = kernels.boxes.mapped(points.values, *mapping, np.empty_like(points.values))
+    samples = many.inputs[0]
+    return (found.reshape(samples.shape) if isinstance(samples, np.ndarray) else parts(found, np.diff(points.ends)),)
+
+
+@bb_flip.many
+def _(many: Many) -> tuple[Any]:
+    args = many.args
+    require(not many.varying)
+    return mapped_together(many, many.joined(0, 2), box_flip(args.ltrb, args.horizontal, args.vertical))
+
+
+@bbox_paste.many
+def _(many: Many) -> tuple[Any]:
+    args = many.args
+    require(not many.varying)
+    return mapped_together(many, many.joined(0, 2), box_paste(args.ltrb, args.ratio, args.paste_x, args.paste_y))
+
+
+@coord_flip.many
+def _(many: Many) -> tuple[Any]:
+    args, points = many.args, many.joined(0, 2)
+    require(not many.varying)
+    flips, centers = (args.flip_x, args.flip_y, args.flip_z), (args.center_x, args.center_y, args.center_z)
+    return mapped_together(many, points, point_flip(args.layout, points.values.shape[1], flips, centers))
 
 
 for _op in (bb_flip, bbox_paste, coord_flip):

@@ -105,6 +105,18 @@ CASES: dict[str, dict[str, Callable[[], Any]]] = {
         "shape": lambda: fn.constant(idata=[1, 2, 3, 4], shape=[2, 2], dtype=types.UINT8),
         "repeated": lambda: fn.constant(fdata=0.5, shape=[2, 2]),
     },
+    "bb_flip": {
+        "extents": lambda: fn.bb_flip(fed(SIZED), vertical=True),
+        "halves": lambda: fn.bb_flip(fed(HALVES), ltrb=True),
+    },
+    "bbox_paste": {
+        "corners": lambda: fn.bbox_paste(fed(BOXES), ratio=1.7, ltrb=True, paste_x=0.3),
+        "extents": lambda: fn.bbox_paste(fed(SIZED), ratio=2.3),
+    },
+    "coord_flip": {
+        "points": lambda: fn.coord_flip(fed(POINTS), layout="yx", flip_y=True, center_y=0.3),
+        "equal numbers": lambda: fn.coord_flip(per_sample(5, 3), flip_z=True),
+    },
     "coord_transform": {
         "matrix": lambda: fn.coord_transform(fed(POINTS), MT=[1.0, 0.1, 3.0, -0.1, 1.0, 5.0]),
         "factor": lambda: fn.coord_transform(fed(POINTS), M=[2.0], T=[1.0, 3.0]),
