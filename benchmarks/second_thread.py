@@ -7,8 +7,9 @@ machine can give (memory, caches, clock). Each figure is a ratio of turns that f
 thread, two such processes at the same time, one process with two threads.
 
 The time that a sample holds the interpreter is the processor time of the process with one thread, without the time in
-compiled calls that do not hold it: those of chains, those that read files, and those that pad. Other compiled code
-counts as held, so the figure is an upper limit. Photographs and recordings are those of image_pipeline.py and audio_pipeline.py.
+calls that do not hold it: those of chains, those that read files, those that pad, and waits for other threads. Other compiled
+code counts as held, so the figure is an upper limit. Photographs and recordings are those of image_pipeline.py and
+audio_pipeline.py.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import image_pipeline
 from _harness import Target, header, save, table, verdicts
 
 from pipeflow import fn, pipeline_def
+from pipeflow.executor.crew import Gate
 from pipeflow.kernels import cpu as kernels
 
 ROUNDS = 7
@@ -70,13 +72,14 @@ def built(case: str, folder: str, threads: int) -> Any:
 
 
 class Outside:
-    """Counts the nanoseconds of processor time in compiled calls that do not hold the interpreter: a few calls for each batch."""
+    """Counts the nanoseconds of processor time in calls that do not hold the interpreter: a few calls for each batch."""
 
     def __init__(self) -> None:
         self.total = 0
         run, read = self.counted(kernels.kernel_calls.runner()), self.counted(kernels.whole_files.reader())
         kernels.kernel_calls.runner, kernels.whole_files.reader = lambda: run, lambda: read
         kernels.moving.frame_parts = self.counted(kernels.moving.frame_parts)
+        Gate.wait = self.counted(Gate.wait)  # type: ignore[method-assign]
 
     def counted(self, function: Any) -> Any:
         """The function, with its time added."""

@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ import numpy as np
 GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFFFFFFFFFF
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+# Compiled functions that write the results of `keys_of` and `unit` to an array, if a program has loaded them
+# (kernels/cpu/keys.py).
+compiled: tuple[Callable[..., None], Callable[..., None]] | None = None
 _U = np.uint64
 _S30, _S27, _S31, _S11, _S32 = _U(30), _U(27), _U(31), _U(11), _U(32)
 _LOW = _U(0xFFFFFFFF)
@@ -77,6 +81,21 @@ def keys_at(key: Any, where: np.ndarray, when: Any) -> np.ndarray:
     return mix_array(mix_array(where ^ np.asarray(key, np.uint64)) ^ when)
 
 
+def keys_of(keys: np.ndarray, positions: np.ndarray, epochs: "int | np.ndarray") -> np.ndarray:
+    """The keys of the samples at several operators: a row for each."""
+    if compiled is not None and len(positions) and _column(positions, np.int64):
+        each = epochs if isinstance(epochs, np.ndarray) else np.full(len(positions), epochs)
+        if each.shape == positions.shape and _column(each, np.int64):
+            out = np.empty((len(keys), len(positions)), np.uint64)
+            compiled[0](keys, positions, each, out)
+            return out
+    return keys_at(keys[:, None], *place_of(positions, epochs))
+
+
+def _column(array: np.ndarray, dtype: Any) -> bool:
+    return array.ndim == 1 and array.dtype == dtype and array.flags.c_contiguous
+
+
 _FIRST, _NOW = mix(GOLDEN), mix(_M1)  # position 0 and epoch 0
 
 
@@ -121,6 +140,11 @@ def integers_of(bits: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 def unit(keys: Any, count: int, start: int = 0) -> np.ndarray:
     """float64 numbers in [0, 1)."""
+    few = start >= 0 and start + count <= len(_FEW_COUNTERS)
+    if compiled is not None and few and isinstance(keys, np.ndarray) and _column(keys, np.uint64):
+        out = np.empty((len(keys), count))
+        compiled[1](keys, _FEW_COUNTERS[start : start + count], out)
+        return out
     return units_of(bits(keys, count, start))
 
 

@@ -303,12 +303,11 @@ class BatchRun:
         """The keys of all samples at the operator with this key."""
         positions, epochs, known = self.places
         if positions is not self.positions or epochs is not self.epochs:
-            where, when = seeds.place_of(self.positions, self.epochs)
-            column = np.array(self.keys_of, np.uint64)[:, None]
-            known = {None: (where, when), **dict(zip(self.keys_of, seeds.keys_at(column, where, when)))}
+            every = np.array(self.keys_of, np.uint64)
+            known = dict(zip(self.keys_of, seeds.keys_of(every, self.positions, self.epochs)))
             self.places = self.positions, self.epochs, known
         if key not in known:
-            known[key] = seeds.keys_at(key, *known[None])
+            known[key] = seeds.sample_keys(key, self.positions, self.epochs)
         return known[key]
 
     def column(self, slot: int, kind: Any) -> list[Any] | None:

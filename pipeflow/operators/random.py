@@ -159,6 +159,8 @@ def checked_range(limits: Any) -> tuple[Any, Any]:
 
 def check_probability(probability: Any) -> None:
     """Raises an error if a number is not a probability."""
+    if type(probability) is float and 0 <= probability <= 1:
+        return
     if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
         raise ValueError(f"probability must be between 0 and 1, got {probability}")
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import fn, pipeline_def, seeds, types
 from pipeflow.compile import stages
+from pipeflow.kernels import cpu as kernels
 
 BATCH = 9
 CALLS = {
@@ -59,3 +60,25 @@ def test_wrong_parameters_of_columns(call, message):
     """The error of a sample is raised for the batch."""
     with pytest.raises(RuntimeError, match=message):
         drawn(call)
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_compiled_keys_and_numbers_are_those_of_numpy(count, monkeypatch):
+    """Bit for bit, for one epoch and for several, for places that are not neighbours, and for numbers that begin later."""
+    rng = np.random.default_rng(count)
+    positions, epochs = rng.integers(0, 2**40, 2 * count), np.sort(rng.integers(0, 9, 2 * count))
+    keys = rng.integers(0, 2**64, 3, np.uint64)
+    ways = [(positions, epochs), (positions, 5), (positions[::2], epochs[::2]), (positions[:0], epochs[:0])]
+
+    def all_of():
+        numbers = [seeds.unit(keys, *way) for way in ((5, 3), (1, 0), (3, 62), (70, 0))]
+        return [*(seeds.keys_of(keys, *way) for way in ways), *numbers, seeds.unit(keys[::2], 4)]
+
+    kernels.keys.load()
+    compiled = all_of()
+    monkeypatch.setattr(seeds, "compiled", None)
+    for one, other in zip(compiled, all_of(), strict=True):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    alone = seeds.sample_keys(int(keys[1]), positions[3 % count : 3 % count + 1], int(epochs[3 % count]))
+    assert compiled[0][1, 3 % count] == alone[0]

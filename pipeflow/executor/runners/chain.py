@@ -48,6 +48,13 @@ driver = LateCode(
 )  # the compiled code that runs programs
 
 
+random_numbers = LateCode(
+    "pipeflow keys",
+    lambda: "pipeflow.kernels.cpu.keys" in sys.modules and kernels.keys.loaded(),
+    lambda: kernels.keys.load(),
+)  # the compiled code of keys, which replaces that of NumPy
+
+
 class Chain:
     """A maximal run of steps of a stage whose operators declare calls: ``steps[begin:end]`` of the stage."""
 
@@ -127,6 +134,7 @@ class Chain:
         if self._pause:
             self._pause -= 1
             return NONE
+        random_numbers.ready(batch)
         started = timing.wall(), timing.processor()
         spent = np.zeros(len(self.steps) + 1, np.int64)  # of the steps, and of reading files
         done: list[np.ndarray] = []

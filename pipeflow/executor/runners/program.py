@@ -340,7 +340,7 @@ class Program:
             record.held[self._file] = self._room
         status = np.empty(count, np.int32)
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
-        begin, least = 0, 0
+        begin, least, failed = 0, 0, 0
         block, block_address = NO_MEMORY, 0
         while begin < count:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
@@ -351,7 +351,7 @@ class Program:
                 block_address = tools.address_of(block)
                 blocks.append((begin, block))
             first = begin
-            begin, more, least = tools.runner()(
+            begin, more, least, lost = tools.runner()(
                 self._program,
                 self._table,
                 record.moves,
@@ -367,14 +367,14 @@ class Program:
                 *tools.clock(),
                 spent,
             )
+            failed += lost
             if begin == count:
                 self._results = 0.8 * self._results + 0.2 * least / (count - first)
             elif max(more, least) > LARGEST:
                 status[begin] = tools.REFUSED
-                begin, least = begin + 1, 0
+                begin, least, failed = begin + 1, 0, failed + 1
             else:
                 self._scratch = max(self._scratch, more)
-        failed = status.any()
         good = np.flatnonzero(status == 0) if failed else None
         if good is None or len(good):
             self._keep_results(batch, samples, good, rows, columns, apart, blocks)
@@ -386,7 +386,7 @@ class Program:
                 self._room = min(2 * self._room, kernels.whole_files.LARGEST)
                 found = self.run(batch, samples[again], inputs.chosen(again), rows, arena, pool, spent)
                 status[again] = 0 if found is None else found
-                failed = status.any()
+                failed = np.count_nonzero(status)
         return status if failed else None
 
     def _columns_of(self, batch: BatchRun) -> BatchColumns:

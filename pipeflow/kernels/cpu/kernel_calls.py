@@ -232,9 +232,10 @@ def run(
     their address, their distance, their number, 1 if they are by row. ``held`` are the registers, with the constants.
     ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all. Returns the first
     sample that has not run, because memory is too small, and the bytes that it needs of both; or else the number of samples, 0,
-    and the bytes of the results. ``spent`` counts the nanoseconds of each step.
+    and the bytes of the results. The last number is that of the samples that failed. ``spent`` counts the nanoseconds of each
+    step.
     """
-    placed = 0  # bytes of results
+    placed = failed = 0  # bytes of results, samples
     for row in range(begin, len(samples)):
         sample = samples[row]
         used, found = 0, placed
@@ -274,12 +275,12 @@ def run(
                 held[target] = memory[0] + used
                 used += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
                 if used > memory[1]:
-                    return row, used, 0
+                    return row, used, 0, failed
             elif operation == RESULT:
                 held[target] = results[0] + found
                 found += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
                 if found > results[1]:
-                    return row, 0, found - placed
+                    return row, 0, found - placed, failed
             else:
                 a, b = held[one], held[other]
                 if operation == ADD:
@@ -300,13 +301,15 @@ def run(
                     held[target] = a < b
                 else:
                     held[target] = a <= b
-        if not status[row]:
+        if status[row]:
+            failed += 1
+        else:
             placed = found
             for at in range(len(columns)):
                 register, address, distance, what = columns[at]
                 if what & 3 == STORED:
                     _store(address + distance * (row if what >= BY_ROW else sample), held[register])
-    return len(samples), 0, placed
+    return len(samples), 0, placed, failed
 
 
 @kernel
@@ -338,7 +341,7 @@ def load() -> None:
 
 
 @cache
-def runner() -> Callable[..., tuple[int, int, int]]:
+def runner() -> Callable[..., tuple[int, int, int, int]]:
     """The machine code of `run`."""
     compiled, signature = own_kernels()[0]
     compiled.compile(signature)

@@ -1,0 +1,50 @@
+"""The keys of the samples of a batch, and their first random numbers, in one call each. `seeds.py` needs forty calls of NumPy."""
+
+import numpy as np
+from numba import types
+from numba.core import dispatcher
+
+from pipeflow import seeds
+from pipeflow.kernels.cpu.jit import kernel, types_of
+from pipeflow.kernels.cpu.noise import mixed
+
+_EPOCH, _OFFSET = np.uint64(0x94D049BB133111EB), np.uint64(0xBF58476D1CE4E5B9)
+_POSITION = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def keys_at(of, positions, epochs, out):
+    """Row k of the output has the keys of all samples at the operator with key k."""
+    for i in range(len(positions)):
+        where = mixed(np.uint64(positions[i]) * _POSITION + _POSITION)
+        when = mixed(np.uint64(epochs[i]) * _EPOCH + _OFFSET)
+        for k in range(len(of)):
+            out[k, i] = mixed(mixed(where ^ of[k]) ^ when)
+
+
+@kernel
+def units(keys, counters, out):
+    """Row i of the output has the numbers in [0, 1) of key i at these counters."""
+    for i in range(len(keys)):
+        for j in range(len(counters)):
+            out[i, j] = np.float64(mixed(keys[i] ^ counters[j]) >> np.uint64(11)) * (1.0 / (1 << 53))
+
+
+def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
+    """The kernels, with the types of their arguments."""
+    row, numbers, table = np.zeros(1, np.uint64), np.zeros(1, np.int64), np.zeros((1, 1), np.uint64)
+    return [(keys_at, types_of(row, numbers, numbers, table)), (units, types_of(row, row, np.zeros((1, 1))))]
+
+
+def loaded() -> bool:
+    """True if `seeds` uses this code."""
+    return seeds.compiled is not None
+
+
+def load() -> None:
+    """Reads the kernels from the disk, or compiles them, and lets `seeds` use them."""
+    found = []
+    for compiled, signature in own_kernels():
+        compiled.compile(signature)
+        found.append(compiled.overloads[signature].entry_point)
+    seeds.compiled = found[0], found[1]
