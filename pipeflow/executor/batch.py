@@ -299,6 +299,13 @@ class BatchRun:
             self.masks[guard] = known
         return known
 
+    def flags(self, guard: tuple[tuple[int, bool], ...]) -> np.ndarray:
+        """The same as ``mask`` for compiled code."""
+        known = self.columns.get(guard)
+        if known is None:
+            known = self.columns[guard] = np.array(self.mask(guard), np.int64)
+        return known
+
     def keys_at(self, key: int) -> np.ndarray:
         """The keys of all samples at the operator with this key."""
         positions, epochs, known = self.places

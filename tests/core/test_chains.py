@@ -25,6 +25,7 @@ OPERATORS = [op for op in public() if op.calls_hook is not None]
 EXAMPLES = [(op, text) for op in OPERATORS for text in examples(op)]
 marked = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
 FLAGS = [True, False, False, True]
+OTHERS = [True, True, False, False]
 SIZES = [1.0, 0.5, 0.8, 1.0]  # of the samples of a batch, as parts of the example
 LARGER = {"array": RNG.random((40, 30), np.float32)}  # samples of a few elements are left to the bodies
 TYPES = [np.uint8, np.int16, np.float32, np.float64]
@@ -122,7 +123,8 @@ def ready(monkeypatch):
 def batches(definition, monkeypatch, chained):
     """Two batches: the bytes, the types and the shapes of all outputs; and how many samples chains have done in the first."""
     with chains_counted(monkeypatch, chained) as done:
-        pipe = pipeline_def(batch_size=len(SIZES), num_threads=1, device_id=None, seed=5)(definition)()
+        options = {"num_threads": 1, "device_id": None, "seed": 5, "enable_conditionals": True}
+        pipe = pipeline_def(batch_size=len(SIZES), **options)(definition)()
         pipe.build()
         results = []
         for _ in range(2):
@@ -209,7 +211,7 @@ def test_drawn_arguments(op, text, name, monkeypatch):
 
 @marked
 def test_in_a_branch(op, text, monkeypatch):
-    """Samples of the other branch are those of the source."""
+    """Samples of the other branch are those of the source. Chains do all of them: guards are columns."""
 
     def definition():
         data = fed(text, **layout_of(op, text))
@@ -218,6 +220,28 @@ def test_in_a_branch(op, text, monkeypatch):
         else:
             made = called(text, data)
         return made
+
+    assert both(definition, monkeypatch) == (0 if op.returns_views else len(SIZES))
+
+
+@marked
+def test_merged_and_read_again(op, text, monkeypatch):
+    """Only some samples take the branch; what it gives, or the source, is read by the next step, within another condition."""
+    name = used(text)[0]
+
+    def definition():
+        data = fed(text, **layout_of(op, text))
+        flags = fn.external_source(lambda: [np.array(flag) for flag in FLAGS])
+        others = fn.external_source(lambda: [np.array(flag) for flag in OTHERS])
+        made = fn.cast(data[name], dtype=types.FLOAT)
+        if flags:
+            found = called(text, data)
+            first = fn.cast(found[0] if isinstance(found, tuple) else found, dtype=types.FLOAT)
+            if others:
+                made = fn.cast(first, dtype=types.FLOAT)
+            else:
+                made = first
+        return fn.cast(made, dtype=types.FLOAT64), made
 
     both(definition, monkeypatch)
 
@@ -414,3 +438,22 @@ def test_no_batch_waits_for_kernels_of_chains(monkeypatch):
         if thread.name == "pipeflow programs":
             thread.join()
     assert [*ready, later.ready(wanted)] == [False, False, True]
+
+
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("rule", ["raise", "skip", "replace"])
+def test_a_damaged_sample_in_a_branch(flag, rule, monkeypatch):
+    """A sample that does not take a branch is not decoded there; one that takes it fails as in the body."""
+    files = [PHOTOGRAPHS[0], PHOTOGRAPHS[1][:20], *PHOTOGRAPHS[2:]]
+
+    def definition():
+        encoded = fn.external_source(lambda: files)
+        if fn.external_source(lambda: [np.array(one) for one in (True, flag, False, True)]):
+            made = fn.decoders.image(encoded, on_error=rule)
+        else:
+            made = fn.constant(idata=[7], shape=(2, 2, 1), dtype=types.UINT8)
+        return made, fn.cast(made, dtype=types.FLOAT)
+
+    done = both(definition, monkeypatch)
+    if not flag:
+        assert done

@@ -20,6 +20,7 @@ from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.late_code import LateCode
+from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program import Program, held_by
 from pipeflow.executor.runners.program_parts import InputNumbers
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
@@ -62,12 +63,10 @@ class Chain:
         self._whole = plan, steps
         self.begin, self.end = begin, end
         self.steps = steps[begin:end]
-        read = dict.fromkeys(slot for step in self.steps for slot in step.step.inputs)
+        read = dict.fromkeys(slot for step in self.steps for slot in _data(step))
         storages = {slot: kind for step in self.steps for slot, kind in zip(step.step.outputs, step.storages)}
         self.inputs = tuple(slot for slot in read if slot not in storages)
-        # The slots that are used after the chain. A debug run reads a slot that no step reads.
-        ends = {slot for slot, kind in storages.items() if kind != "arena" and slot not in read}
-        self.used = ends | plan.read_outside([step.step for step in self.steps])
+        self.used = _used(plan, self.steps)
         self.later = end < len(steps)  # True if other steps of the stage follow
         # The slots in which compiled code stores its results without an array for each.
         self.tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]
@@ -90,6 +89,18 @@ class Chain:
         end = begin
         while end < len(steps) and _able(steps[end]):
             end += 1
+        return cls.ending(plan, steps, begin, end)
+
+    @classmethod
+    def ending(cls, plan: Plan, steps: Sequence[SampleStep], begin: int, end: int) -> "Chain | None":
+        """The chain of these steps, or of the first ones: what is used after a chain has memory of its own, and the result of a
+        merge has not. None if it computes nothing.
+        """
+        before = -1
+        while end != before:
+            used = _used(plan, steps[begin:end])
+            merges = [n for n in range(begin, end) if type(steps[n]) is MergeStep]
+            before, end = end, next((n for n in merges if not used.isdisjoint(steps[n].step.outputs)), end)
         return cls(plan, steps, begin, end) if any(map(_computes, steps[begin:end])) else None
 
     def _reads_files(self, steps: Sequence[SampleStep]) -> bool:
@@ -165,7 +176,11 @@ class Chain:
         if laps is not None:
             *of_steps, of_files = spent.tolist()
             taken = timing.wall() - started[0], timing.processor() - started[1]
-            _count(laps, of_steps if files is None else [of_files, *of_steps], *taken, len(rows.left))
+            guards = [step.step.guard for step in self.steps]
+            calls = [int(batch.flags(guard)[rows.left].sum()) if guard else len(rows.left) for guard in guards]
+            if files is not None:
+                of_steps, calls = [of_files, *of_steps], [len(rows.left), *calls]
+            _count(laps, of_steps, *taken, calls)
         return ended
 
     def _count_reads(self, read: int, samples: int) -> None:
@@ -273,7 +288,7 @@ class Chain:
                 self._failed += 1
                 self._failed_at[program.step] += 1
                 if program.step and self._failed_at[program.step] == UNTIL_SHORTER and not any(self._programs.values()):
-                    self.shorter = Chain(*self._whole, self.begin, self.begin + program.step)
+                    self.shorter = Chain.ending(*self._whole, self.begin, self.begin + program.step)
                 return None
             programs.append(program)
             return program
@@ -289,10 +304,12 @@ def _plain(array: Any) -> bool:
 def _able(step: SampleStep) -> bool:
     """True if the step can be a member of a chain."""
     op, plain = step.op, step.step
+    if type(step) is MergeStep:
+        return not (step.late_guard or step.predicate[1] or any(step.constant))
     return (
         type(step) is SampleStep
         and op.calls_hook is not None
-        and not (plain.guard or plain.user_code)
+        and not (plain.user_code or step.late_guard)
         and all(name in op.calls_varying and not inside for name, _, inside in step.arguments)
         and (not step.random or "key" in op.calls_varying)
         and bool(plain.inputs)
@@ -301,11 +318,24 @@ def _able(step: SampleStep) -> bool:
 
 def _computes(step: SampleStep) -> bool:
     """False if the body returns a view of its input and no memory is ready for the result: a chain would copy it."""
-    return "dense" in step.storages or not step.op.returns_views
+    return type(step) is not MergeStep and ("dense" in step.storages or not step.op.returns_views)
 
 
-def _count(laps: Sequence[Clock], spent: Sequence[int], seconds: float, busy: float, samples: int) -> None:
+def _used(plan: Plan, steps: Sequence[SampleStep]) -> set[int]:
+    """The slots of a chain that are used after it. A debug run reads a slot that no step reads."""
+    read = {slot for step in steps for slot in _data(step)}
+    kinds = [(slot, kind) for step in steps for slot, kind in zip(step.step.outputs, step.storages)]
+    ends = {slot for slot, kind in kinds if kind != "arena" and slot not in read}
+    return ends | plan.read_outside([step.step for step in steps])
+
+
+def _data(step: SampleStep) -> Sequence[int]:
+    """The slots whose samples a step reads; the predicate of a merge is a guard."""
+    return step.step.inputs[:2] if type(step) is MergeStep else step.step.inputs
+
+
+def _count(laps: Sequence[Clock], spent: Sequence[int], seconds: float, busy: float, samples: Sequence[int]) -> None:
     """Adds the times of the steps. The time between the calls is divided in the same proportions."""
     total = max(sum(spent), 1)
-    for lap, part in zip(laps, spent):
-        lap.add(seconds * part / total, busy * part / total, samples)
+    for lap, part, calls in zip(laps, spent, samples):
+        lap.add(seconds * part / total, busy * part / total, calls)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -15,11 +15,13 @@ from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Args, KernelArray, KernelCalls, MakeRows, NoTable, Number, Real, Several, Spec, require
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program_parts import (
     NO_MEMORY,
     BatchColumns,
     BatchTable,
     CallRecords,
+    Guard,
     InputNumbers,
     KernelCall,
     Place,
@@ -66,7 +68,8 @@ class Program:
         self._keys: list[tuple[int, SampleStep]] = []  # register, the step with these keys
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
         self._tables: list[BatchTable] = []
-        self._counted: list[str] = []
+        self._counted: list[tuple[str, Guard]] = []
+        self._flags_of: dict[Guard, Number] = {}  # 1 for samples for which a guard is true
         self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
         self._constants: dict[int, Number] = {}
@@ -74,9 +77,9 @@ class Program:
         self._calls: list[KernelCall] = []
         self.step = 0  # the number of the step that is recorded
         self.places: list[Place] = []
-        self.given: list[tuple[int, str, np.ndarray]] = []  # results that are the same for all samples
+        self.given: list[tuple[int, str, np.ndarray, Guard]] = []  # results that are the same for all samples
         self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
-        self.layouts: dict[int, str] = {}
+        self.layouts: dict[int, tuple[str, Guard]] = {}
         self._made: dict[int, KernelCalls] = {}  # the calls of each step
         self._threads = threading.local()
 
@@ -95,7 +98,16 @@ class Program:
             columns[slot] = KernelArray(address, extents, array.dtype)
         for number, step in enumerate(self.chain.steps):
             self.step = number
-            self._declare(number, step, columns, layouts, batch, sample)
+            begin = len(self._instructions)
+            if step.step.guard:
+                flag = self._flag(step.step.guard, batch, sample)
+                self._instructions.append((0, 0, 0, 0))
+            if type(step) is MergeStep:
+                self._merge(step, columns, layouts, batch, sample)
+            else:
+                self._declare(number, step, columns, layouts, batch, sample)
+            if step.step.guard:
+                self._instructions[begin] = (kernels.kernel_calls.SKIP, len(self._instructions), flag.register, 0)
         self._made.clear()  # they refer to the batch
         self._finish()
 
@@ -114,6 +126,36 @@ class Program:
         self._file = room.register
         address.value, size.value = kernels.kernel_calls.address_of(example), len(example)
         return KernelArray(address, (size,), BYTE)
+
+    def _flag(self, guard: Guard, batch: BatchRun, sample: int) -> Number:
+        """1 for samples for which a guard is true."""
+        if guard not in self._flags_of:
+            self._flags_of[guard] = self._register(int(batch.flags(guard)[sample]))
+        return self._flags_of[guard]
+
+    def _merge(
+        self, step: MergeStep, columns: dict[int, KernelArray], layouts: dict[int, str], batch: BatchRun, sample: int
+    ) -> None:
+        """Records a merge: the result is the memory of one side."""
+        first, second, predicate = step.step.inputs
+        one, other = columns[first], columns[second]
+        require(one.dtype == other.dtype and len(one.extents) == len(other.extents))
+        require(layouts[first] == layouts[second] and one.window_of is other.window_of is None)
+        flag = self._flag(((predicate, True),), batch, sample)
+
+        def chosen(a: Any, b: Any) -> Any:
+            one, other = self._number(a), self._number(b)
+            if one.register == other.register:
+                return a
+            value = cast("Number", one if flag.value else other).value
+            part = self.computed("*", flag, self.computed("-", one, other, None), None)
+            return self.computed("+", part, other, value)
+
+        extents = tuple([chosen(*pair) for pair in zip(one.extents, other.extents)])
+        (output,) = step.step.outputs
+        columns[output] = KernelArray(chosen(one.address, other.address), extents, one.dtype)
+        layouts[output] = layouts[first]
+        self.layouts[output] = layouts[first], step.step.guard
 
     def _calls_of(self, number: int, batch: BatchRun, sample: int) -> KernelCalls:
         """The calls of a step, to which its operator adds. They also tell the step before which part of an image this step
@@ -164,6 +206,7 @@ class Program:
             and slot not in self.chain.used
             and steps[number + 1].step.inputs == (slot,)
             and steps[number + 1].op.reads_calls_hook is not None
+            and steps[number + 1].step.guard == steps[number].step.guard
             and sum(slot in step.step.inputs for step in steps) == 1
         )
 
@@ -194,12 +237,13 @@ class Program:
             for slot, memory in zip(step.step.inputs, inputs)
         ]
         for output, spec in enumerate(op.specs(tuple(specs), arguments, step.count)):
-            layouts[slots[output]] = self.layouts[slots[output]] = spec.layout or ""
+            layouts[slots[output]] = spec.layout or ""
+            self.layouts[slots[output]] = spec.layout or "", step.step.guard
         for output, memory in calls.outputs.items():
             columns[slots[output]] = memory
         for output, value in calls.constants.items():
             if slots[output] in self.chain.used:
-                self.given.append((slots[output], step.storages[output], value))
+                self.given.append((slots[output], step.storages[output], value, step.step.guard))
 
     # The methods that declarations call.
 
@@ -222,7 +266,7 @@ class Program:
         return Real(number.register, value) if real else number
 
     def count(self, what: str) -> None:
-        self._counted.append(what)
+        self._counted.append((what, self.chain.steps[self.step].step.guard))
 
     def _number(self, given: Any) -> Number | Real:
         """The register of a number; constants have registers too."""
@@ -276,7 +320,9 @@ class Program:
         else:
             address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         registers = [self._number(extent).register for extent in extents]
-        self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output]))
+        guard = step.step.guard
+        flag = self._flags_of[guard].register if guard else -1
+        self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output], guard, flag))
         if step.streams and is_large(tuple([plain_value(extent) or 0 for extent in extents]), dtype, self._size):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
@@ -332,7 +378,7 @@ class Program:
             registers = [register for place in columns.apart for register in (place.address, *place.extents)]
             what = tools.STORED + tools.BY_ROW
             begin = tools.address_of(apart)
-            lines = [(register, begin + 8 * k, apart.strides[0], what) for k, register in enumerate(registers)]
+            lines = [(register, begin + 8 * k, apart.strides[0], what, -1) for k, register in enumerate(registers)]
             table = np.concatenate([table, np.array(lines, np.int64)])
         memory = pool.for_device if columns.sent else pool
         record = self._record_of_thread()
@@ -378,15 +424,16 @@ class Program:
         good = np.flatnonzero(status == 0) if failed else None
         if good is None or len(good):
             self._keep_results(batch, samples, good, rows, columns, apart, blocks)
-            for what in self._counted:
-                counts.count(what, count if good is None else len(good))
+            done = samples if good is None else samples[good]
+            for name, guard in self._counted:
+                counts.count(name, int(batch.flags(guard)[done].sum()) if guard else len(done))
         if failed and self._flags is not None and self._room < kernels.whole_files.LARGEST:
             again = np.flatnonzero(status == tools.LARGER_FILE)
             if len(again):
                 self._room = min(2 * self._room, kernels.whole_files.LARGEST)
                 found = self.run(batch, samples[again], inputs.chosen(again), rows, arena, pool, spent)
                 status[again] = 0 if found is None else found
-                failed = np.count_nonzero(status)
+                failed = int(np.count_nonzero(status))
         return status if failed else None
 
     def _columns_of(self, batch: BatchRun) -> BatchColumns:
@@ -418,10 +465,12 @@ class Program:
                 made.apart.append(place)
             else:
                 made.held.append((place.slot, values))
-                made.add(place.address, numbers, tools.STORED)
-                for axis, register in enumerate(place.extents):
-                    made.add(register, numbers, tools.STORED, 1 + axis)
+                for axis, register in enumerate((place.address, *place.extents)):
+                    made.add(register, numbers, tools.STORED, axis, place.flag)
+                made.placed.append((values, place.guard))
         try:
+            for guard, flag in self._flags_of.items():
+                made.add(flag.register, batch.flags(guard), tools.LOADED)
             for register, step in self._keys:
                 made.add(register, step.batch_keys(batch), tools.LOADED)
             for register, slot, argument, real in self._columns:
@@ -459,19 +508,21 @@ class Program:
         blocks: Sequence[tuple[int, np.ndarray]],
     ) -> None:
         """Stores the results of the samples with these places, or of all, in their slots."""
-        for slot, layout in self.layouts.items():
-            if batch.layouts[slot] is None:
+        done = samples if good is None else samples[good]
+        active: dict[Guard, np.ndarray] = {(): done}  # those for which a guard is true
+        for guard in self._flags_of:
+            active[guard] = done[batch.flags(guard)[done] != 0]
+        for slot, (layout, guard) in self.layouts.items():
+            if batch.layouts[slot] is None and len(active[guard]):
                 batch.layouts[slot] = layout
         later = self.chain.later
-        if columns.results:
-            memory = [block for _, block in blocks]
-            for _, values in columns.held:
-                if type(values) is PlacedArrays:
-                    values.placed(len(samples) if good is None else len(good), memory)
+        memory = [block for _, block in blocks]
+        for values, guard in columns.placed:
+            values.placed(len(active[guard]), memory)
         if not (later or columns.apart or self.given):
             return
-        chosen = (samples if good is None else samples[good]).tolist()
-        for slot, storage, value in self.given:
+        for slot, storage, value, guard in self.given:
+            chosen = active[guard].tolist()
             for sample in chosen if storage == "dense" else ():
                 held_by(batch, slot, sample)[...] = value
             _keep(batch, rows, slot, storage, chosen, repeat(value), later)
@@ -480,11 +531,12 @@ class Program:
             assert apart is not None
             numbers = apart[:, first : first + 1 + len(place.extents)]
             first += numbers.shape[1]
-            made = place.of_samples(np.arange(len(samples)) if good is None else good, numbers, blocks)
-            _keep(batch, rows, place.slot, place.storage, chosen, made, later)
+            chosen = active[place.guard]
+            made = place.of_samples(np.searchsorted(samples, chosen), numbers, blocks)
+            _keep(batch, rows, place.slot, place.storage, chosen.tolist(), made, later)
         for place in self.places if later else ():
             if place.storage == "dense":
-                for sample in chosen:
+                for sample in active[place.guard].tolist():
                     rows[sample][place.slot] = held_by(batch, place.slot, sample)
 
 

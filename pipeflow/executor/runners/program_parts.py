@@ -20,7 +20,9 @@ from pipeflow.declare import (
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import SampleStep
 from pipeflow.kernels import cpu as kernels
+from pipeflow.tensors import PlacedArrays
 
+Guard = tuple[tuple[int, bool], ...]
 NO_MEMORY = np.empty(0, np.uint8)
 
 
@@ -76,9 +78,20 @@ class CallRecords:
 class Place:
     """A result that is read after the chain."""
 
-    def __init__(self, slot: int, storage: str, address: int, extents: list[int], dtype: np.dtype, sent: bool) -> None:
+    def __init__(
+        self,
+        slot: int,
+        storage: str,
+        address: int,
+        extents: list[int],
+        dtype: np.dtype,
+        sent: bool,
+        guard: Guard,
+        flag: int,
+    ) -> None:
         self.slot, self.storage, self.address, self.extents, self.dtype = slot, storage, address, extents, dtype
         self.sent = sent  # it is only copied to the device
+        self.guard, self.flag = guard, flag  # only samples with this guard have it; the register of it, or -1
 
     def of_samples(
         self, chosen: np.ndarray, numbers: np.ndarray, blocks: Sequence[tuple[int, np.ndarray]]
@@ -98,20 +111,23 @@ class BatchColumns:
     def __init__(self) -> None:
         self.table: np.ndarray | None = None  # None if the steps themselves have to process the samples
         self.held: list[tuple[int, Any]] = []  # slots, and their values to which the columns belong
+        self.placed: list[tuple[PlacedArrays, Guard]] = []  # results that stay columns
         self.apart: list[Place] = []  # the results that become arrays at once
         self.results = self.sent = False  # True if results take memory of their own; if it is only copied to the device
-        self._lines: list[tuple[int, int, int, int]] = []
+        self._lines: list[tuple[int, int, int, int, int]] = []
         self._kept: list[np.ndarray] = []
 
-    def add(self, register: int, column: np.ndarray, what: int, place: int = 0) -> None:
-        """Adds a column: numbers of 8 bytes, at this place in the row of a sample."""
+    def add(self, register: int, column: np.ndarray, what: int, place: int = 0, flag: int = -1) -> None:
+        """Adds a column: numbers of 8 bytes, at this place in the row of a sample. With a ``flag`` they are those of samples for
+        which this register is not 0.
+        """
         self._kept.append(column)
         address = kernels.kernel_calls.address_of(column) + 8 * place
-        self._lines.append((register, address, column.strides[0], what))
+        self._lines.append((register, address, column.strides[0], what, flag))
 
     def finish(self) -> None:
         """All columns are known."""
-        self.table = np.array(self._lines, np.int64).reshape(-1, 4)
+        self.table = np.array(self._lines, np.int64).reshape(-1, 5)
 
 
 class InputNumbers:

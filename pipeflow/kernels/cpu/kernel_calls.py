@@ -211,7 +211,7 @@ def _now(_typing: Any, clock: Any, number: Any) -> Any:
 
 
 OPERATIONS = ("+", "-", "*", "//", "max", "==", "!=", "<", "<=")
-ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL = range(13)
+ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL, SKIP = range(14)
 # Status of a sample: another program may describe it, no program does, or its file needs more memory.
 UNDESCRIBED, REFUSED, LARGER_FILE = 2, 3, 4
 ALIGNMENT = 64
@@ -228,7 +228,8 @@ def run(
 
     An instruction is (operation, target, source, source); CHECK has a status in place of the target. A call is (address of the
     entry, address of the kernel, first move, last move, step). A move is (register, address in the record, 1 if it is a result).
-    A column is (register, address, distance of two samples, what it is for). ``inputs`` are the columns of the first registers:
+    SKIP goes on at the target if the source is 0. A column is (register, address, distance of two samples, what it is for,
+    register that is 0 for samples without it, or -1). ``inputs`` are the columns of the first registers:
     their address, their distance, their number, 1 if they are by row. ``held`` are the registers, with the constants.
     ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all. Returns the first
     sample that has not run, because memory is too small, and the bytes that it needs of both; or else the number of samples, 0,
@@ -244,13 +245,16 @@ def run(
         for at in range(inputs[2]):
             held[at] = _load(first + 8 * at)
         for at in range(len(columns)):
-            register, address, distance, what = columns[at]
+            register, address, distance, what, _ = columns[at]
             place = address + distance * (row if what >= BY_ROW else sample)
             if what & 3 == LOADED:
                 held[register] = _load(place)
             elif what & 3 == ADDRESS:
                 held[register] = place
+        following = 0  # the instruction after a step that is skipped
         for at in range(len(program)):
+            if at < following:
+                continue
             operation, target, one, other = program[at]
             if operation == CALL:
                 entry, function, first, last, step = calls[target]
@@ -271,6 +275,9 @@ def run(
                 if not held[one]:
                     status[row] = target
                     break
+            elif operation == SKIP:
+                if not held[one]:
+                    following = target
             elif operation == MEMORY:
                 held[target] = memory[0] + used
                 used += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
@@ -306,8 +313,8 @@ def run(
         else:
             placed = found
             for at in range(len(columns)):
-                register, address, distance, what = columns[at]
-                if what & 3 == STORED:
+                register, address, distance, what, guard = columns[at]
+                if what & 3 == STORED and (guard < 0 or held[guard]):
                     _store(address + distance * (row if what >= BY_ROW else sample), held[register])
     return len(samples), 0, placed, failed
 
