@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import timing
+from pipeflow import seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import ByteArrays, FilesToRead, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
@@ -49,11 +49,12 @@ driver = LateCode(
 )  # the compiled code that runs programs
 
 
-random_numbers = LateCode(
-    "pipeflow keys",
-    lambda: "pipeflow.kernels.cpu.keys" in sys.modules and kernels.keys.loaded(),
-    lambda: kernels.keys.load(),
-)  # the compiled code of keys, which replaces that of NumPy
+def _load_keys() -> None:
+    seeds.compiled = kernels.keys.load()
+
+
+# the compiled code of keys, which replaces that of NumPy
+random_numbers = LateCode("pipeflow keys", lambda: seeds.compiled is not None, _load_keys)
 
 
 class Chain:

@@ -1,10 +1,11 @@
 """The keys of the samples of a batch, and their first random numbers, in one call each. `seeds.py` needs forty calls of NumPy."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import types
 from numba.core import dispatcher
 
-from pipeflow import seeds
 from pipeflow.kernels.cpu.jit import kernel, types_of
 from pipeflow.kernels.cpu.noise import mixed
 
@@ -36,15 +37,10 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
     return [(keys_at, types_of(row, numbers, numbers, table)), (units, types_of(row, row, np.zeros((1, 1))))]
 
 
-def loaded() -> bool:
-    """True if `seeds` uses this code."""
-    return seeds.compiled is not None
-
-
-def load() -> None:
-    """Reads the kernels from the disk, or compiles them, and lets `seeds` use them."""
+def load() -> tuple[Callable[..., None], Callable[..., None]]:
+    """Reads the kernels from the disk, or compiles them; returns their machine code."""
     found = []
     for compiled, signature in own_kernels():
         compiled.compile(signature)
         found.append(compiled.overloads[signature].entry_point)
-    seeds.compiled = found[0], found[1]
+    return found[0], found[1]
