@@ -43,7 +43,7 @@ FIRST = 16
 WINDOW = 8
 BRIEF = 1e-3  # seconds of a batch: if it takes less, windows are twice as long
 SHORTEST = 4
-FEW_AHEAD = 4  # batches ahead
+FEW_AHEAD = 2  # batches ahead: with more of them the loop may get several at once, and then wait for long
 EXACT = 0.01  # the error of a mean of brief windows
 DIFFER, BURSTS_DIFFER = (
     0.08,

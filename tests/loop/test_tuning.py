@@ -199,6 +199,21 @@ def test_rare_bursts_are_not_missed():
     assert run.chosen[1] >= 8
 
 
+def test_batches_that_come_together_are_not_faster():
+    """With more batches ahead the loop gets four at once and then waits for as long as before: nothing is gained."""
+    numbers = itertools.count()
+
+    def pace(threads, depth):
+        number = next(numbers)
+        if depth <= 2:
+            return (0.001, 0.015)[number % 2]
+        return (0.001, 0.001, 0.001, 0.03)[number % 4]
+
+    run = Run(pace, tunes_threads=False)
+    assert run.until_settled() <= LONGEST
+    assert run.chosen == (2, 2)
+
+
 def test_a_pipeline_that_becomes_slow_is_tuned_again():
     """One window in 256 batches is looked at; half as fast again is enough."""
     run = Run(lambda threads, depth: 0.02)
