@@ -420,7 +420,7 @@ def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
         values = batch.values[slot]
         if values is None:
             return
-        if isinstance(values, np.ndarray):
+        if type(values) not in (list, PlacedArrays):
             values = batch.values[slot] = [value_at(values, index) for index in range(len(values))]
     values[sample] = value
 
