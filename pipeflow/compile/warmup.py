@@ -44,6 +44,7 @@ def prepare(plan: Plan) -> int:
         copy_large()
         if first_batches.waits() and any(find(step.op).calls_hook is not None for step in steps):
             kernels.kernel_calls.load()
+            kernels.keys.load()
         for step in progress.over(decoders, "compile decoders of step", len(decoders)):
             load_ahead(plan, step)
         for step in progress.over(steps, "compile kernels of step", len(steps)):

@@ -15,6 +15,7 @@ from helpers import LONG
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.compile import first_batches, warmup
+from pipeflow.executor.runners import program
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu import everyday, fused, kernel_folder, normalize, resample, start
 
@@ -177,9 +178,15 @@ def loaded(_number=0):
 def test_the_change_in_the_middle_of_an_epoch_shows_nowhere(state, monkeypatch, caplog):
     """The first two batches use NumPy; the kernels are loaded after them, and a line says so."""
     caplog.set_level(logging.INFO)
-    used = []
-    compiled = fused.resample_normalize
+    used = []  # for each sample that a kernel or a compiled chain computes, True if it is a trial
+    compiled, run = fused.resample_normalize, program.Program.run
     monkeypatch.setattr(fused, "resample_normalize", lambda *given: used.append(state.in_trial) or compiled(*given))
+
+    def counted(self, batch, samples, *rest):
+        used.extend([False] * len(samples))
+        return run(self, batch, samples, *rest)
+
+    monkeypatch.setattr(program.Program, "run", counted)
     seen = []
 
     def between(number):
