@@ -181,6 +181,11 @@ class OpDef:
         self.flows = flows
 
     @property
+    def makes_chains(self) -> bool:
+        """True if its calls are worth a chain without other steps. NumPy's arithmetic alone needs no compiler."""
+        return self.calls_hook is not None and (self.compiled or not self.elementwise)
+
+    @property
     def leaf(self) -> str:
         """The last part of the name."""
         return self.name.rpartition(".")[2]

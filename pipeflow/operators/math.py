@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, OpDef, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, KernelCalls, OpDef, Out, Sample, Spec, operator, require
 from pipeflow.errors import UnsupportedType
+from pipeflow.kernels import cpu as kernels
 
 BOOL, FLOAT = np.dtype(bool), np.dtype(np.float32)
 # These functions take complex numbers, as in NumPy.
@@ -144,6 +145,32 @@ def _declare(
     return op
 
 
+TYPES_OF_CALLS = {np.dtype(dtype) for dtype in (np.uint8, np.int32, np.float32)}
+
+
+def _calls(op: OpDef, operation: int, result: Callable[[Any], Any]) -> None:
+    """The work of a sum, difference, product or quotient of an array and a number or an array of the same extents."""
+
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        left, right = calls.inputs
+        common = common_type([Spec((), x.dtype) for x in (left, right)])
+        dtype = result(common)
+        require({left.dtype, right.dtype} <= TYPES_OF_CALLS and dtype.itemsize == 4)
+        arithmetic, kernel, shape = kernels.arithmetic, kernels.arithmetic.of_arrays, left.extents
+        if not right.extents:
+            kernel = arithmetic.with_number
+        elif not left.extents:
+            kernel, shape = arithmetic.of_number, right.extents
+        else:
+            require(len(left.extents) == len(right.extents))
+            for one, other in zip(left.extents, right.extents):
+                calls.require(one == other)
+        require(len(shape) > 0)
+        calls.wait_for(kernels.later.ready(arithmetic.wanted(kernel, left.dtype, right.dtype, dtype)))
+        calls.call(kernel, left.flat, right.flat, operation, calls.output(shape, dtype).flat)
+
+
 def _ufunc(ufunc: Callable[..., Any]) -> Callable[..., Any]:
     def compute(*arrays_and_out: Any) -> np.ndarray:
         *arrays, out = arrays_and_out
@@ -272,10 +299,14 @@ _INTEGRAL: dict[str, Any] = {
 }
 _ANY: dict[str, Any] = {"accepts": lambda dtype: dtype.kind in "buif", "complaint": "`{symbol}` does not take {dtype}"}
 
-_declare("add", 2, _ufunc(np.add), same, "``left + right``; integers wrap around.", symbol="+")
-_declare("sub", 2, _ufunc(np.subtract), same, "``left - right``; integers wrap around.", symbol="-")
-_declare("mul", 2, _ufunc(np.multiply), same, "``left * right``; integers wrap around.", **_ANY, symbol="*")
-_declare("div", 2, _truediv, to_float, "``left / right``; integers give FLOAT.", symbol="/")
+_added = _declare("add", 2, _ufunc(np.add), same, "``left + right``; integers wrap around.", symbol="+")
+_subtracted = _declare("sub", 2, _ufunc(np.subtract), same, "``left - right``; integers wrap around.", symbol="-")
+_multiplied = _declare(
+    "mul", 2, _ufunc(np.multiply), same, "``left * right``; integers wrap around.", **_ANY, symbol="*"
+)
+_divided = _declare("div", 2, _truediv, to_float, "``left / right``; integers give FLOAT.", symbol="/")
+for _number, _op in enumerate((_added, _subtracted, _multiplied, _divided)):
+    _calls(_op, _number, to_float if _op is _divided else same)
 _declare(
     "fdiv", 2, _floordiv, same, "``left // right``; as in C, integers are truncated and floats divided.", symbol="//"
 )

@@ -16,6 +16,8 @@ from generate_docs import examples, public
 from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.executor.runners import chain
+from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import image_programs, jit, jpeg, jpeg_switch, kernel_calls, later, start
 
 pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
@@ -375,6 +377,128 @@ def test_cases(text, layout, monkeypatch):
 
         both(one, monkeypatch)
         both(lambda: fn.flip(one()), monkeypatch)
+
+
+ARITHMETIC = [
+    "x * 2 + 1",
+    "x * 2.5 - fn.random.uniform(range=(1.0, 2.0))",
+    "(3 - x) / 7",
+    "1.0 / x",
+    "x / 0",
+    "x * 100000000 * 100 + 2000000000",
+    "x + x * x",
+    "x - fn.flip(x)",
+    "(x - 0.5) * np.float32([1.0, 2.0, 3.0])",
+    "x * fn.random.uniform(range=(1.0, 2.0), shape=3)",
+    "x + np.int64(3)",
+    "x + True",
+]
+
+
+@pytest.mark.parametrize("text", ARITHMETIC)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, np.int16])
+def test_arithmetic(text, dtype, monkeypatch):
+    """After an image operator, with numbers and arrays on both sides."""
+    samples = [RNG.integers(0, 255, (20 - part, 30, 3)).astype(dtype) for part in range(4)]
+
+    def definition():
+        data = fn.flip(fn.external_source(lambda: samples, layout="HWC"), vertical=1)
+        return eval(text, {"fn": fn, "np": np, "x": data})
+
+    both(definition, monkeypatch)
+
+
+def test_arithmetic_is_part_of_a_chain_but_makes_none(monkeypatch):
+    """After a compiled step it runs without the interpreter; alone it is NumPy's."""
+    samples = [RNG.integers(0, 255, (20 - part, 30, 3), np.uint8) for part in range(4)]
+
+    def alone():
+        return fn.external_source(lambda: samples, layout="HWC") * 2.0 - 1
+
+    def after():
+        return fn.flip(fn.external_source(lambda: samples, layout="HWC")) * 2.0 - fn.random.uniform()
+
+    assert both(alone, monkeypatch) == 0
+    assert both(after, monkeypatch) == len(SIZES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x", "x * 2.0 - 1", "x - fn.random.uniform()", "fn.flip(x) / np.float32([1.0, 2.0, 3.0])", "x ** 2", "x * True"],
+)
+@pytest.mark.parametrize("read", [False, True])
+def test_decoded_images(text, read, tmp_path, monkeypatch):
+    """A decoder alone is a chain, and it stays one whatever is computed with the image. Constants do not keep it from reading
+    the files.
+    """
+    for number, data in enumerate(PHOTOGRAPHS):
+        (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
+    kinds, of_files = [], chain.Chain._kind_of_files
+    monkeypatch.setattr(chain.Chain, "_kind_of_files", lambda *args: kinds.append(args) or of_files(*args))
+    monkeypatch.setattr(chain, "UNTIL_SHORTER", 1)
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: 1)
+
+    def definition():
+        data = (
+            fn.readers.file(files=sorted(map(str, tmp_path.iterdir())))[0]
+            if read
+            else fn.external_source(lambda: PHOTOGRAPHS)
+        )
+        return eval(text, {"fn": fn, "np": np, "x": fn.decoders.image(data)})
+
+    unable = "True" in text or "np" in text  # the first sample shows that the last step is not for chains
+    assert both(definition, monkeypatch) == len(SIZES) - unable
+    assert bool(kinds) == (read and "random" not in text)
+
+
+EDGES = {
+    np.uint8: [0, 1, 127, 128, 255, 3],
+    np.int32: [-(2**31), 2**31 - 1, -1, 0, 1, 16777217],
+    np.float32: [np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38],
+}
+
+
+@pytest.mark.parametrize("symbol", "+-*/")
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(EDGES, EDGES)))
+def test_arithmetic_of_edges(left, right, symbol, monkeypatch):
+    """Largest and smallest numbers, and those that are none: arrays of one shape, and a number of each sample on either side."""
+    one = np.repeat(np.array(EDGES[left], left), 6).reshape(3, 4, 3)
+    other = np.tile(np.array(EDGES[right], right), 6).reshape(3, 4, 3)
+    small = left == right == np.uint8 and symbol != "/"
+
+    def operands():
+        a, b = (fn.flip(fn.external_source(lambda x=x: [x, x[1:], x[:0], x], layout="HWC")) for x in (one, other))
+        numbers = [fn.external_source(lambda x=x: [np.array(x.flat[k]) for k in (0, 7, 14, 35)]) for x in (one, other)]
+        return a, b, *numbers
+
+    def arrays():
+        a, b, *_ = operands()
+        return eval(f"a {symbol} b", {"a": a, "b": b})
+
+    def with_numbers():
+        a, b, first, second = operands()
+        return tuple(
+            eval(text, {"a": a, "b": b, "m": first, "n": second}) for text in (f"a {symbol} n", f"m {symbol} b")
+        )
+
+    found = both(arrays, monkeypatch), both(with_numbers, monkeypatch)
+    assert small or min(found) >= len(SIZES) - 1  # the sample without elements may be left to the bodies
+
+
+def test_arithmetic_in_branches(monkeypatch):
+    """Guards, merges, and an input that two steps read; samples of unequal extents are NumPy's."""
+    samples = [RNG.integers(0, 255, (20 - part, 30, 3), np.uint8) for part in range(4)]
+    wide = [RNG.random((20 - part, 1 if part == 2 else 30, 3), np.float32) for part in range(4)]
+
+    def definition():
+        data = fn.external_source(lambda: samples, layout="HWC")
+        if fn.external_source(lambda: [np.array(flag) for flag in FLAGS]):
+            made = fn.flip(data) * 2.0
+        else:
+            made = data - fn.flip(data) * 0.5
+        return made * made - fn.external_source(lambda: wide, layout="HWC")
+
+    assert both(definition, monkeypatch) == len(SIZES) - 1
 
 
 CUTS = [

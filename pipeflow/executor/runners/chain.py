@@ -66,7 +66,11 @@ class Chain:
         self.steps = steps[begin:end]
         read = dict.fromkeys(slot for step in self.steps for slot in _data(step))
         storages = {slot: kind for step in self.steps for slot, kind in zip(step.step.outputs, step.storages)}
-        self.inputs = tuple(slot for slot in read if slot not in storages)
+        outside = [slot for slot in read if slot not in storages]
+        # Programs keep constants, unless they are all that the chain reads.
+        varying = [slot for slot in outside if plan.slots[slot].storage != "constant"] or outside
+        self.inputs = tuple(varying)
+        self.constants = tuple(slot for slot in outside if slot not in varying)
         self.used = _used(plan, self.steps)
         self.later = end < len(steps)  # True if other steps of the stage follow
         # The slots in which compiled code stores its results without an array for each.
@@ -319,7 +323,7 @@ def _able(step: SampleStep) -> bool:
 
 def _computes(step: SampleStep) -> bool:
     """False if the body returns a view of its input and no memory is ready for the result: a chain would copy it."""
-    return type(step) is not MergeStep and ("dense" in step.storages or not step.op.returns_views)
+    return step.op.makes_chains and ("dense" in step.storages or not step.op.returns_views)
 
 
 def _used(plan: Plan, steps: Sequence[SampleStep]) -> set[int]:

@@ -46,6 +46,7 @@ class Members(Protocol):
 
     steps: Sequence[SampleStep]
     inputs: tuple[int, ...]  # the slots that they read and do not fill
+    constants: tuple[int, ...]  # others, whose values are the same for all samples of all batches
     used: set[int]  # the slots that they fill and others read
     later: bool  # True if other steps of the stage follow
 
@@ -81,13 +82,14 @@ class Program:
         self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
         self.layouts: dict[int, tuple[str, Guard]] = {}
         self._made: dict[int, KernelCalls] = {}  # the calls of each step
+        self._held: list[np.ndarray] = []  # constants, whose addresses the calls have
         self._threads = threading.local()
 
     def record(self, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
         """Records the work on a first sample."""
         self._size = batch.size
         columns: dict[int, KernelArray] = {}
-        layouts = {slot: batch.layouts[slot] or "" for slot in self.chain.inputs}
+        layouts = {slot: batch.layouts[slot] or "" for slot in self.chain.inputs + self.chain.constants}
         for slot, array in zip(self.chain.inputs, arrays):
             if self._flags is not None:
                 columns[slot] = self._read_file(self._flags, array)
@@ -96,6 +98,10 @@ class Program:
             extents = tuple([self._register(extent) for extent in array.shape])
             self.read.append((address.register, array.ndim))
             columns[slot] = KernelArray(address, extents, array.dtype)
+        for slot in self.chain.constants:
+            array = np.array(held_by(batch, slot, sample), order="C")
+            self._held.append(array)
+            columns[slot] = KernelArray(kernels.kernel_calls.address_of(array), array.shape, array.dtype)
         for number, step in enumerate(self.chain.steps):
             self.step = number
             begin = len(self._instructions)
@@ -222,6 +228,7 @@ class Program:
         """Records one step."""
         slots, op = step.step.outputs, step.op
         inputs = [columns[slot] for slot in step.step.inputs]
+        require(all(memory.dtype.kind in "biuf" and memory.dtype.isnative for memory in inputs))  # as for other inputs
         op.check_dtype(inputs[0].dtype)
         require(not op.layouts or layouts[step.step.inputs[0]] in op.layouts)
         calls = self._calls_of(number, batch, sample)
