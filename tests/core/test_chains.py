@@ -557,7 +557,10 @@ def test_no_batch_waits_for_kernels_of_chains(monkeypatch):
     monkeypatch.delenv("PIPEFLOW_START")
     compiled = jit.kernel(lambda x: x + 1)
     wanted = [(compiled, jit.types_of(1))]
+    gate, load = threading.Event(), later._load
+    monkeypatch.setattr(later, "_load", lambda kernels: gate.wait(60) and load(kernels))
     ready = [later.ready(wanted), later.ready(wanted)]
+    gate.set()
     for thread in threading.enumerate():
         if thread.name == "pipeflow programs":
             thread.join()
