@@ -389,6 +389,21 @@ def perspective(
     return blended(through, source, fill, out, numbers, origin, border)
 
 
+def _blending(kernel_of: object, dtype: np.dtype, values: np.ndarray, *arguments: object) -> Callable[..., np.ndarray]:
+    """`blended` for many images that are not converted: ``(source, out, *arguments)``, of the types of these arguments."""
+    like, few = np.empty((1, 1, 1), dtype), np.empty(0, np.float32)
+    compute = machine_code(kernel_of, like, (row_of_places(like, 0), few, few), *arguments, values, few, like)  # type: ignore[arg-type]
+
+    def run(source: np.ndarray, out: np.ndarray, *given: object) -> np.ndarray:
+        columns = out.shape[1]
+        line = np.empty(columns * out.shape[2] + 16, np.float32)
+        room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
+        compute(source, room, *given, values, line, out)
+        return out
+
+    return run
+
+
 def perspective_again(
     dtype: np.dtype, origin: float, border: int, fill: np.ndarray, interpolation: int
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
@@ -396,20 +411,14 @@ def perspective_again(
     if dtype not in FAST or interpolation == NEAREST:
         return None
     through = through_matrix_linear if interpolation == LINEAR else through_matrix_cubic
-    values, few = np.ascontiguousarray(fill, np.float32), np.empty(0, np.float32)
-    like, nine = np.empty((1, 1, 1), dtype), np.empty(9)
-    compute = machine_code(through, like, (row_of_places(like, 0), few, few), nine, origin, border, values, few, like)
+    compute = _blending(through, dtype, np.ascontiguousarray(fill, np.float32), np.empty(9), origin, border)
 
     def run(source: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> np.ndarray:
         if (
             source.size >= 2**31 or not source.flags.c_contiguous
         ):  # the places have another type, or the image is copied
             return perspective(source, matrix, origin, border, fill, interpolation, out)
-        columns = out.shape[1]
-        line = np.empty(columns * out.shape[2] + 16, np.float32)
-        room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
-        compute(source, room, matrix, origin, border, values, line, out)
-        return out
+        return compute(source, out, matrix, origin, border)
 
     return run
 
@@ -421,20 +430,14 @@ def remap_again(
     if dtype not in FAST or interpolation == NEAREST:
         return None
     through = through_maps_linear if interpolation == LINEAR else through_maps_cubic
-    values, few = np.zeros(channels, np.float32), np.empty(0, np.float32)
-    like, plane = np.empty((1, 1, 1), dtype), np.empty((1, 1), np.float32)
-    room = row_of_places(like, 0), few, few
-    compute = machine_code(through, like, room, plane, plane, shift, CONSTANT, values, few, like)
+    values, plane = np.zeros(channels, np.float32), np.empty((1, 1), np.float32)
+    compute = _blending(through, dtype, values, plane, plane, shift, CONSTANT)
 
     def run(source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, out: np.ndarray) -> np.ndarray:
         whole = source.flags.c_contiguous and map_x.flags.c_contiguous and map_y.flags.c_contiguous
         if source.size >= 2**31 or not whole:
             return remap(source, map_x, map_y, shift, CONSTANT, values, interpolation, out)
-        columns = out.shape[1]
-        line = np.empty(columns * channels + 16, np.float32)
-        room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
-        compute(source, room, map_x, map_y, shift, CONSTANT, values, line, out)
-        return out
+        return compute(source, out, map_x, map_y, shift, CONSTANT)
 
     return run
 
