@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from contextvars import Context
 from functools import partial
 from math import inf
 from types import FrameType
@@ -20,14 +20,15 @@ from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import device as devices
 from pipeflow.executor.automatic import adapt, tuner_of
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
+from pipeflow.executor.brisk import Brisk
 from pipeflow.executor.claims import Claims, Task
 from pipeflow.executor.clocks import Lap
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew, Gate
 from pipeflow.executor.crowd import Crowd
 from pipeflow.executor.failures import Failure, Failures
-from pipeflow.executor.figures import Statistics
 from pipeflow.executor.measuring import Measuring
+from pipeflow.executor.reports import RunReports
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.column import ColumnStep
 from pipeflow.executor.runners.source import SourceStep
@@ -35,11 +36,10 @@ from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.settings import Settings
 from pipeflow.executor.surroundings import Surroundings, weakly
 from pipeflow.executor.watch import RunningCall, Watch
-from pipeflow.kernels import counts
 from pipeflow.plan import Plan
 
 
-class Executor:
+class Executor(RunReports):
     """Runs one Plan.
 
     Callers take turns (``turn``). An interrupt can break off a call anywhere. Nothing is undone then, but
@@ -95,6 +95,9 @@ class Executor:
         self.crowd = Crowd.of(settings, self.stages, self.measuring.work) if self.device is None else None
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started
+        simple = self.device is None and self.tuner is None and self.crowd is None and self.crew.workers is None
+        self.brisk = Brisk.of(settings, self.stages) if simple else None
+        self._by_caller = False  # callers make the batches for as long as they are quick (``brisk.py``)
         self._scheduled = 0
         self._keys = plan.keys()
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
@@ -131,7 +134,9 @@ class Executor:
 
     def _fill(self, ahead: int, needed: int) -> None:
         """Schedules batches until ``ahead`` are in flight; after the ``needed`` ones only those that sources can give at once."""
-        if ahead > 1 and not self.synchronous:
+        if self._by_caller or (self.brisk is not None and self.brisk.by_caller):  # the caller makes them, or will soon
+            ahead = min(ahead, 1)
+        elif ahead > 1 and not self.synchronous:
             ahead += self._more_ahead
         flying = self.in_flight
         if flying < ahead:
@@ -178,13 +183,16 @@ class Executor:
             batch = self._next(handing.thread)
             asked, used = timing.wall(), self.measures.loop_clock()
             ready = self.ready if batch.done else 0
-            if self.synchronous:
+            if self._by_caller:
+                Context().run(self._work_off, batch)  # without settings of the caller, such as np.errstate
+            elif self.synchronous:
                 self._work_off(batch)
             elif not batch.done:
                 self._wait(lambda: batch.done)
             if batch.ended:
                 self.course.at_end()
                 raise StopIteration
+            before = self.measures.last
             with self._lock:
                 if turn := self.measuring.delivered(batch, asked, ready, self.crew.threads, used):
                     self._claims.threads = turn
@@ -201,9 +209,21 @@ class Executor:
                     error = unfit
             delivered = Delivered.of(batch, outputs, error)
             batch.handing = handing
-            if not self.synchronous:
+            if self.brisk is not None:
+                self.brisk.delivered(self.measures.brief, self.measures.last - before)
+            if not self.synchronous and not (self.brisk is not None and self.brisk.by_caller):
                 self._fill(ahead, 0)
             return delivered
+
+    def _change_hands(self, by_caller: bool) -> None:
+        """From now on the caller makes the batches, or no longer. Batches in flight are taken before."""
+        if self.in_flight or self.synchronous is not self._by_caller:
+            return
+        if self._tasks:  # a thread has made the last batch, and has not yet noted it
+            self._dropping = True
+            self._wait(lambda: not self._tasks)
+            self._dropping = False
+        self.synchronous = self._by_caller = by_caller
 
     def _next(self, caller: threading.Thread) -> BatchRun:
         """The oldest batch that no other caller has."""
@@ -242,6 +262,8 @@ class Executor:
         if self._ring:
             with self._lock:
                 self._settle()
+        if self.brisk is not None and self.brisk.by_caller is not self._by_caller:
+            self._change_hands(self.brisk.by_caller)
 
     def _start(self) -> None:
         """Starts the threads, if threads make the batches."""
@@ -323,53 +345,14 @@ class Executor:
         """The sizes of the blocks of shared memory in which worker processes have put their results."""
         return [] if self.crew.workers is None else self.crew.workers.result_blocks()
 
-    # Reports.
-
-    @property
-    def sources(self) -> list[SourceStep]:
-        """The sources of the plan."""
-        return self.course.sources
-
-    @property
-    def readers(self) -> list[SourceStep]:
-        """The sources whose epochs follow each other without a reset: readers."""
-        return self.course.readers
-
-    def statistics(self) -> dict[str, Any]:
-        """For each operator its times and, with ``enable_memory_stats``, its bytes; those of "pool"; "counts" of the kernels."""
-        with self._lock:
-            result = self.measuring.of_operators(self.crew.threads)
-        result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
-        if self.device is not None:
-            result["gpu"] = self.device.statistics()
-        counted = counts.total(self.crew.threads)
-        return {**result, "counts": dict(counted)} if counted else result
-
-    def figures(self) -> Statistics:
-        """The times since the first batch was delivered, or since ``measure``."""
-        with self._lock:
-            found = self.measuring.figures(self.crew.threads)
-        return found if self.tuner is None else replace(found, threads=self.tuner.threads, depth=self.tuner.depth)
-
-    def measure(self, on: bool, probing: bool = False) -> None:
-        """Starts or stops per-step timing; ``probing`` also measures how long each function keeps the interpreter."""
-        with self._lock:
-            self._claims.threads = self.measuring.over() or self._claims.threads
-            probe = self.measuring.switch(on, probing, self.crew.threads)
-        if probe is not None:
-            probe.close()
-
-    def slowest(self) -> str:
-        """The name of the operator that has taken most time; "" if no time was measured."""
-        return self.measuring.slowest()
-
     # Scheduling; all of it under the lock.
 
     def _schedule(self) -> None:
         index = self._scheduled
         self._scheduled = index + 1
         self._ring.append(BatchRun(index, len(self.plan.slots), self._keys))
-        self.crew.wake(self._claims.room)
+        if not self._by_caller:
+            self.crew.wake(self._claims.room)
 
     def _available(self) -> float:
         """The number of batches that the sources can give, less those that are scheduled and not yet read."""
@@ -382,13 +365,15 @@ class Executor:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
         if self._claims.room <= 0 and not self.synchronous:
             return None
+        if self._by_caller and self._at_work != threading.get_ident():
+            return None
         task = self._claims.claim(last)
         if task is None:
             return None
         if len(self._tasks) > self.measures.peak:
             self.measures.peak = len(self._tasks)
         # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
-        if self.crew.idle and self._claims.room > 0 and self._claims.oldest() is not None:
+        if not self._by_caller and self.crew.idle and self._claims.room > 0 and self._claims.oldest() is not None:
             self.crew.wake(self._claims.room)
         return task
 

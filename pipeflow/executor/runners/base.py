@@ -43,6 +43,7 @@ class BoundStep:
         self.probe: GilProbe | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
         self.moved = 0  # bytes of the inputs and outputs of a batch, if they are measured
         self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
+        self.has_user_code = step.user_code or any(callable(value) for value in self.constants.values())
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:
             self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)

@@ -1,0 +1,63 @@
+"""Quick batches for a caller that does nothing else: it makes them itself.
+
+To hand a batch from one thread to another costs up to 0.1 ms: the other processor must wake, and has none of the data in its
+caches. If a caller comes back at once for the next batch, that is more than a batch of a few numbers takes, and nothing is
+gained, because the caller only waits. So after some such batches the caller makes them, for as long as that is faster. It never
+does this with code of the user, which may notice the thread that calls it.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from statistics import median
+
+from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.settings import Settings
+
+MOST_SECONDS = 1e-3  # from one batch to the next
+ENOUGH = 32  # batches until the other way is tried
+SLOW = 4  # each slow batch counts as so many quick ones
+MOST_SLOW = 8  # a program may be interrupted now and then
+MOST_BATCHES = 4096  # as above, after ways that were not faster
+
+
+class Brisk:
+    """Chooses who makes the batches: the caller, or threads. The executor follows ``by_caller`` when no batch is in flight."""
+
+    def __init__(self) -> None:
+        self.by_caller = False
+        self._periods: list[float] = []  # seconds from one batch to the next
+        self._slow = 0  # grows with slow batches and falls with quick ones
+        self._needed = ENOUGH
+        self._with_threads = inf
+
+    @classmethod
+    def of(cls, settings: Settings, stages: Sequence[StageRunner]) -> "Brisk | None":
+        """None if the batches must be made by threads."""
+        if settings.synchronous or settings.automatic:
+            return None
+        if any(runner.meets or runner.strands > 1 or runner.alone_if_better for runner in stages):
+            return None
+        steps = [item for runner in stages for item in runner.steps]
+        sources = [item for item in stages[0].steps if not item.op.fetches]
+        if sources or any(item.has_user_code or item.step.role == "processes" for item in steps):
+            return None
+        return cls()
+
+    def delivered(self, brief: bool, period: float) -> None:
+        """Counts a batch. ``brief`` is True if the caller came at once for it, ``period`` are the seconds since the last one."""
+        if not brief or period > MOST_SECONDS:
+            self._slow += SLOW
+            if self._slow > MOST_SLOW:
+                self._slow, self.by_caller = MOST_SLOW, False
+                self._periods.clear()
+            return
+        self._slow = max(0, self._slow - 1)
+        self._periods.append(period)
+        if len(self._periods) < self._needed:
+            return
+        typical = median(self._periods)
+        self._periods.clear()
+        if not self.by_caller:
+            self.by_caller, self._with_threads = True, typical
+        elif typical > self._with_threads:  # several threads share the work
+            self.by_caller, self._needed = False, min(2 * self._needed, MOST_BATCHES)

@@ -1,0 +1,265 @@
+"""Quick batches are made by a caller that does nothing else: with the same values, and never with code of the user."""
+
+import threading
+
+import numpy as np
+import pytest
+from test_interrupts import INSIDE, Interrupts, by_epochs, by_run, values
+
+from pipeflow import fn, pipeline_def
+from pipeflow.executor.brisk import ENOUGH, MOST_SECONDS, Brisk
+from pipeflow.executor.runners.column import ColumnStep
+
+SETTINGS = [
+    {"num_threads": 1, "prefetch_queue_depth": 1},
+    {"num_threads": 2},
+    {"num_threads": 1, "prefetch_queue_depth": 3},
+]
+SAMPLES = 6
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Six small files."""
+    folder = tmp_path_factory.mktemp("files")
+    for number in range(SAMPLES):
+        folder.joinpath(f"{number}.bin").write_bytes(bytes([number] * 4))
+    return [str(folder / f"{number}.bin") for number in range(SAMPLES)]
+
+
+def angles(**settings):
+    """Random matrices, without a source."""
+
+    @pipeline_def(batch_size=3, seed=5, **settings)
+    def define():
+        angle = fn.random.uniform(range=(0.0, 90.0))
+        return angle, fn.transforms.rotation(angle=angle)
+
+    return define()
+
+
+def read(files, **settings):
+    """Files in a random order, with a random number for each."""
+
+    @pipeline_def(batch_size=2, seed=5, **settings)
+    def define():
+        data, label = fn.readers.file(files=files, random_shuffle=True, name="files")
+        return data, label, fn.random.uniform(range=(0.0, 1.0))
+
+    return define()
+
+
+@pytest.fixture
+def threads_of(monkeypatch):
+    """The names of the threads that compute columns."""
+    seen = []
+    run = ColumnStep.run
+
+    def noted(self, batch, pool):
+        seen.append(threading.current_thread().name)
+        return run(self, batch, pool)
+
+    monkeypatch.setattr(ColumnStep, "run", noted)
+    return seen
+
+
+def hand_over(pipe, by_caller=True):
+    """When no batch is in flight, the caller makes the batches from then on, or threads; whatever their times are."""
+    pipe._executor.brisk.by_caller = by_caller
+    pipe._executor.brisk.delivered = lambda *_: None
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_caller_makes_the_batches_and_values_are_the_same(settings, threads_of):
+    """Threads, then the caller, then threads again: the batches are those of threads alone."""
+    pipe, other = angles(**settings), angles(**settings)
+    pipe.build()
+    found = values(pipe.run() for _ in range(4))
+    assert set(threads_of) == {name for name in threads_of if name.startswith("pipeflow")}
+    threads_of.clear()
+    hand_over(pipe)
+    ahead = settings.get("prefetch_queue_depth", 2)
+    found += values(pipe.run() for _ in range(ahead + 4))
+    assert threads_of[-4:] == [threading.current_thread().name] * 4
+    hand_over(pipe, False)
+    threads_of.clear()
+    found += values(pipe.run() for _ in range(4))
+    assert threads_of[-1].startswith("pipeflow")
+    assert found == values(other.run() for _ in range(len(found)))
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_epochs_and_a_change_at_every_batch(files, settings):
+    """Whoever makes a batch: two epochs with a reader have the same batches, also across their ends."""
+    pipe, other = read(files, **settings), read(files, **settings)
+    pipe.build()
+    found = []
+    for number, batch in enumerate(by_epochs(pipe)):
+        found += values([batch])
+        hand_over(pipe, number % 3 > 0)
+    assert found == values(by_epochs(other))
+
+
+def test_states_are_those_of_the_last_delivered_batch(files):
+    """A checkpoint continues with the next batch, whoever made the batches before it."""
+    pipe, other = (read(files, num_threads=1, enable_checkpointing=True) for _ in range(2))
+    pipe.build()
+    hand_over(pipe)
+    values([pipe.run(), pipe.run()])
+    saved = pipe.checkpoint()
+    assert saved == (other.run(), other.run(), other.checkpoint())[2]
+    again = read(files, num_threads=1, enable_checkpointing=True, checkpoint=saved)
+    assert values([again.run(), again.run()]) == values([pipe.run(), pipe.run()])
+
+
+def test_scheduled_batches_are_made_too():
+    """schedule_run and outputs, with two batches scheduled at a time."""
+    pipe, other = angles(num_threads=1), angles(num_threads=1)
+    pipe.build()
+    hand_over(pipe)
+    found = []
+    for _ in range(3):
+        pipe.schedule_run(), pipe.schedule_run()
+        found += values([pipe.outputs(), pipe.outputs()])
+    assert found == values(other.run() for _ in range(6))
+
+
+def test_several_callers_share_the_batches():
+    """Each batch goes to one of the callers, and none is made twice."""
+    pipe, other = angles(num_threads=1), angles(num_threads=1)
+    pipe.build()
+    hand_over(pipe)
+    found = []
+
+    def take():
+        for _ in range(20):
+            found.extend(values([pipe.run()]))
+            hand_over(pipe, not pipe._executor.brisk.by_caller)
+
+    callers = [threading.Thread(target=take) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert sorted(map(str, found)) == sorted(map(str, values(other.run() for _ in range(60))))
+
+
+def test_settings_of_the_caller_do_not_reach_the_operators(monkeypatch):
+    """np.errstate of the caller is not that of the operators: with threads it never was."""
+    run, seen = ColumnStep.run, []
+
+    def noted(self, batch, pool):
+        seen.append(np.geterr()["over"])
+        return run(self, batch, pool)
+
+    monkeypatch.setattr(ColumnStep, "run", noted)
+    pipe = angles(num_threads=1, prefetch_queue_depth=1)
+    pipe.build()
+    hand_over(pipe)
+    with np.errstate(over="raise"):
+        pipe.run()
+    assert seen == ["warn"]
+
+
+@pytest.mark.parametrize("walk", [by_run, by_epochs])
+def test_an_interrupt_before_a_line(files, walk):
+    """Ctrl-C anywhere, while the caller makes the batches and when threads make them again: none is lost or comes twice."""
+    once = {"num_threads": 1, "prefetch_queue_depth": 2}
+
+    def batches(pipe):
+        found = []
+        for batch in walk(pipe):
+            found += values([batch])
+            if len(found) == SAMPLES:
+                break
+        return found
+
+    def attempt(line):
+        pipe = read(files, **once)
+        pipe.build()
+        pipe._executor.brisk.by_caller = True  # it ends by itself after some batches, because tracing makes them slow
+        with Interrupts(line, INSIDE) as interrupts:
+            found = batches(pipe)
+        pipe._executor.close()
+        return found, interrupts.places
+
+    expected, places = attempt(0)
+    assert expected == batches(read(files, **once))
+    assert any(file.endswith("ring.py") for file, _ in places)
+    for (file, number), counts in list(places.items())[::3]:
+        found, _ = attempt(counts[len(counts) // 2])
+        assert found == expected, f"{file}:{number}"
+
+
+@pytest.mark.parametrize(
+    "define",
+    [
+        lambda: fn.external_source(lambda: [np.zeros(2)], batch=True),
+        lambda: fn.python_function(fn.random.uniform(), function=np.copy),
+        lambda: fn.python_function(fn.random.uniform(), function=np.copy, parallel="threads"),
+        lambda: fn.external_source(name="fed"),
+    ],
+    ids=["source", "serial function", "function", "fed"],
+)
+def test_code_of_the_user_stays_in_the_threads(define):
+    """It may keep objects that belong to a thread."""
+    pipe = pipeline_def(batch_size=1, num_threads=1)(define)()
+    pipe.build()
+    assert pipe._executor.brisk is None
+
+
+@pytest.mark.parametrize("settings", [{"exec_async": False}, {"num_threads": "auto"}, {"num_threads": 64}])
+def test_settings_that_something_else_follows(settings):
+    """Callers make the batches anyway, or something else chooses the number of threads."""
+    pipe = angles(**settings)
+    pipe.build()
+    assert pipe._executor.brisk is None
+
+
+class TestTheChoice:
+    """When it is the caller, and when threads."""
+
+    def test_after_enough_quick_batches(self):
+        brisk = Brisk()
+        for _ in range(ENOUGH - 1):
+            brisk.delivered(True, 1e-4)
+        assert not brisk.by_caller
+        brisk.delivered(True, 1e-4)
+        assert brisk.by_caller
+
+    @pytest.mark.parametrize("slow", [(False, 1e-4), (True, 2 * MOST_SECONDS)])
+    def test_not_if_every_other_batch_is_slow(self, slow):
+        """As in a loop that takes two batches for each of its steps."""
+        brisk = Brisk()
+        for _ in range(4 * ENOUGH):
+            brisk.delivered(True, 1e-4)
+            brisk.delivered(*slow)
+            assert not brisk.by_caller
+
+    def test_a_rare_slow_batch_changes_nothing(self):
+        brisk = Brisk()
+        for _ in range(8 * ENOUGH):
+            for _ in range(ENOUGH):
+                brisk.delivered(True, 1e-4)
+            brisk.delivered(False, 1e-4)
+        assert brisk.by_caller
+
+    def test_it_ends_when_the_loop_begins_to_work(self):
+        brisk = Brisk()
+        for _ in range(ENOUGH):
+            brisk.delivered(True, 1e-4)
+        for _ in range(3):
+            brisk.delivered(False, 1e-4)
+        assert not brisk.by_caller
+
+    def test_it_ends_if_threads_are_faster_and_is_tried_less_often(self):
+        brisk = Brisk()
+        tries = []
+        for number in range(40 * ENOUGH):
+            before = brisk.by_caller
+            brisk.delivered(True, 2e-4 if before else 1e-4)
+            if brisk.by_caller and not before:
+                tries.append(number)
+        apart = np.diff(tries)
+        assert len(tries) > 2
+        assert (apart[1:] > apart[:-1]).all()
