@@ -78,7 +78,7 @@ class Outside:
         self.total = 0
         run, read = self.counted(kernels.kernel_calls.runner()), self.counted(kernels.whole_files.reader())
         kernels.kernel_calls.runner, kernels.whole_files.reader = lambda: run, lambda: read
-        kernels.moving.frame_parts = self.counted(kernels.moving.frame_parts)
+        kernels.moving.frame_columns = self.counted(kernels.moving.frame_columns)
         Gate.wait = self.counted(Gate.wait)  # type: ignore[method-assign]
 
     def counted(self, function: Any) -> Any:

@@ -431,7 +431,7 @@ def _run_whole(
     if op.columns_hook is not None and not samples_of and len(inputs) == 1 and type(inputs[0]) is PlacedArrays:
         columns = inputs[0].columns
         if columns is not None:
-            made = op.columns_hook(columns[:, 0], columns[:, 1:], inputs[0].dtype, Args(**arguments), batch)
+            made = op.columns_hook(columns, inputs[0].dtype, Args(**arguments), batch)
             if made is not None:
                 return [made]
     arguments = op.keywords(arguments)

@@ -489,9 +489,9 @@ def pad(
 
 
 @pad.columns
-def _(addresses: np.ndarray, extents: np.ndarray, dtype: np.dtype, args: Any, batch: Any) -> np.ndarray | None:
+def _(numbers: np.ndarray, dtype: np.dtype, args: Any, batch: Any) -> np.ndarray | None:
     wanted = args.axes, args.axis_names, args.shape, args.align
-    return padded_columns(addresses, extents, dtype, args.fill_value, wanted, batch.layouts[0], batch.empty)
+    return padded_columns(numbers, dtype, args.fill_value, wanted, batch.layouts[0], batch.empty)
 
 
 pad.loads(load_moving)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,36 +19,52 @@ def padded_alike(data: list[np.ndarray], fill: Any, args: Sequence[Any], layout:
         return None
     if not all(x.dtype == dtype and x.ndim == axes and x.flags.c_contiguous for x in data):
         return None
-    addresses = np.array([x.__array_interface__["data"][0] for x in data], np.int64)
-    extents = np.array([x.shape for x in data], np.int64).reshape(len(data), axes)
-    return padded_columns(addresses, extents, dtype, fill, args, layout, out)
+    numbers = np.array([(x.__array_interface__["data"][0], *x.shape) for x in data], np.int64)
+    return padded_columns(numbers, dtype, fill, args, layout, out)
 
 
 def padded_columns(
-    addresses: np.ndarray, extents: np.ndarray, dtype: np.dtype, fill: Any, args: Sequence[Any], layout: str, out: Any
+    numbers: np.ndarray, dtype: np.dtype, fill: Any, args: Sequence[Any], layout: str, out: Any
 ) -> np.ndarray | None:
-    """The same for samples as columns of addresses and extents."""
-    smallest, largest = tuple(extents.min(0).tolist()), tuple(extents.max(0).tolist())
-    values, count = fill_values_of((fill,), dtype), len(extents)
-    # No extent of a result is less than that of a result with less data: so all results have the shape of these two.
-    axes, names, shape, align = args
-    target = padded_shape(largest, [largest], axes, names, shape, align, layout)
-    byte = byte_around(values, target, target, target)
-    if (
-        byte is None
-        or smallest[2:] != target[2:]
-        or padded_shape(smallest, [largest], axes, names, shape, align, layout) != target
-    ):
+    """The same for samples as columns: address and extents of each."""
+    extents = numbers[:, 1:]
+    smallest, largest = np.minimum.reduce(extents).tolist(), np.maximum.reduce(extents).tolist()
+    try:
+        byte, parts = _fixed(dtype, repr(fill), fill, len(largest), *args, layout)
+    except TypeError:  # an argument that cannot be the key of a dictionary
+        byte, parts = _fixed.__wrapped__(dtype, "", fill, len(largest), *args, layout)
+    if byte is None:
         return None
-    result = out((count, *target), dtype)
+    # No extent of a result is less than that of a result with less data: so all results have the shape of these two.
+    target = []
+    for low, high, part in zip(smallest, largest, parts):
+        size, multiple = part or (0, 1)
+        size = size if size > 0 else high if part else low
+        target.append(-(-max(high, size) // multiple) * multiple)
+        if -(-max(low, size) // multiple) * multiple != target[-1]:
+            return None
+    if smallest[2:] != target[2:]:
+        return None
+    result = out((len(numbers), *target), dtype)
     inner = math.prod(target[2:]) * dtype.itemsize
-    whole, width = math.prod(target[:2]) * inner, target[1] * inner
-    parts = np.empty((count, 6), np.int64)
-    parts[:, 0], parts[:, 1], parts[:, 2] = addresses, extents[:, 0], extents[:, 1] * inner
-    parts[:, 3] = np.arange(0, count * whole, whole) if whole else 0
-    parts[:, 4], parts[:, 5] = parts[:, 3] + whole, width
-    kernels.moving.frame_parts(parts, np.uint8(byte), result.reshape(-1).view(np.uint8))
+    kernels.moving.frame_columns(numbers, target[0], target[1], inner, byte, result.reshape(-1).view(np.uint8))
     return result
+
+
+@lru_cache(maxsize=64)
+def _fixed(
+    dtype: np.dtype, _sign: str, fill: Any, ndim: int, axes: Any, names: Any, shape: Any, align: Any, layout: str
+) -> tuple[np.uint8 | None, list[tuple[int, int] | None]]:
+    """The byte that fills the padding, None if there are several; and for each axis that is padded the size, 0 for that of the
+    largest sample, and the number of which its extent is a multiple. ``_sign`` tells -0.0 from 0.0.
+    """
+    chosen, wanted, multiples = _axes_of(ndim, axes, names, shape, align, layout)
+    parts: list[tuple[int, int] | None] = [None] * ndim
+    for axis, size, multiple in zip(chosen, wanted, multiples):
+        parts[axis] = size, multiple
+    found = fill_values_of((fill,), dtype).tobytes()
+    one = len(set(found)) == 1 and ndim > 1
+    return np.uint8(found[0]) if one else None, parts
 
 
 def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
@@ -67,20 +84,26 @@ def padded(data: np.ndarray, fill: float, out: np.ndarray) -> np.ndarray:
 
 def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align: Any, layout: str) -> tuple[int, ...]:
     """The extents after padding."""
-    chosen = axes_of(layout, len(own), axes or None, names)  # as in DALI, an empty list means all axes
-    wanted = list(shape) * len(chosen) if shape is not None and len(shape) == 1 else shape
-    multiples = list(align) * len(chosen) if align is not None and len(align) == 1 else align
-    for name, values in (("shape", wanted), ("align", multiples)):
-        if values is not None and len(values) != len(chosen):
-            raise ValueError(f"{name} has {len(values)} values for {len(chosen)} axes")
     result = list(own)
-    for i, axis in enumerate(chosen):
-        size = 0 if wanted is None else wanted[i]
-        if size <= 0:
-            size = max(one[axis] for one in shapes)
-        result[axis] = max(own[axis], size)
-        if multiples is not None:
-            if multiples[i] <= 0:
-                raise ValueError(f"align must be positive, got {multiples[i]}")
-            result[axis] = -(-result[axis] // multiples[i]) * multiples[i]
+    for axis, size, multiple in zip(*_axes_of(len(own), axes, names, shape, align, layout)):
+        extent = max(own[axis], size if size > 0 else max(one[axis] for one in shapes))
+        result[axis] = -(-extent // multiple) * multiple
     return tuple(result)
+
+
+def _axes_of(
+    ndim: int, axes: Any, names: Any, shape: Any, align: Any, layout: str
+) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """The axes that are padded, the wanted size of each, at most 0 for that of the largest sample, and the number of which its
+    extent is a multiple.
+    """
+    chosen = axes_of(layout, ndim, axes or None, names)  # as in DALI, an empty list means all axes
+    wanted = [0] * len(chosen) if shape is None else list(shape) * len(chosen) if len(shape) == 1 else shape
+    multiples = [1] * len(chosen) if align is None else list(align) * len(chosen) if len(align) == 1 else align
+    for name, values in (("shape", wanted), ("align", multiples)):
+        if len(values) != len(chosen):
+            raise ValueError(f"{name} has {len(values)} values for {len(chosen)} axes")
+    for multiple in multiples:
+        if multiple <= 0:
+            raise ValueError(f"align must be positive, got {multiple}")
+    return chosen, wanted, multiples

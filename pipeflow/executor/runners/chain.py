@@ -9,13 +9,13 @@ process the sample: they return the same results, and report errors.
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeflow import seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import ByteArrays, FilesToRead, NoTable, NotReady
+from pipeflow.declare import ByteArrays, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
@@ -38,6 +38,13 @@ Kind = tuple[
 ]  # types, numbers of axes and layouts of the inputs; the flags to open a file, if the chain reads it
 NONE = np.empty(0, np.int64)
 BYTES = np.dtype(np.uint8)
+
+
+class ChainFiles(NamedTuple):
+    """The files of a batch that a chain reads."""
+
+    kind: Kind
+    paths: InputNumbers  # the address of the path of each sample
 
 
 def _loaded() -> bool:
@@ -86,6 +93,8 @@ class Chain:
         self._failed_at = [0] * len(self.steps)
         self._pause = 0
         self._lock = threading.Lock()
+        self.counting = threading.Lock()  # for the clocks of the steps
+        self._guarded = any(step.step.guard for step in self.steps)
 
     @classmethod
     def of(cls, plan: Plan, steps: Sequence[SampleStep]) -> "Chain | None":
@@ -120,20 +129,26 @@ class Chain:
             and not any(slot in read for slot in others)
         )
 
-    def files(self, batch: BatchRun) -> FilesToRead | None:
+    def files(self, batch: BatchRun) -> ChainFiles | None:
         """The file of each sample, if the chain reads them. The other outputs of the reader are stored."""
         if not self.reads or self._pause or not driver.ready(batch):
             return None
         if self not in batch.columns:
-            step = self._whole[1][0]
-            assert step.fetched_from is not None
-            indices, found = batch.values[step.inputs[0][0]], None
-            if isinstance(indices, np.ndarray):
-                found = step.fetched_from.files_to_read(indices.reshape(batch.size).astype(np.int64))
-            if found is not None and not step.keep_columns(batch, found.columns, 1):
-                found = None
-            batch.columns[self] = found
+            batch.columns[self] = self._files_of(batch)
         return batch.columns[self]
+
+    def _files_of(self, batch: BatchRun) -> ChainFiles | None:
+        step = self._whole[1][0]
+        assert step.fetched_from is not None
+        indices = batch.values[step.inputs[0][0]]
+        if not isinstance(indices, np.ndarray):
+            return None
+        if indices.ndim != 1 or indices.dtype != np.int64:
+            indices = indices.reshape(batch.size).astype(np.int64)
+        found = step.fetched_from.files_to_read(indices)
+        if found is None or not step.keep_columns(batch, found.columns, 1):
+            return None
+        return ChainFiles((found.flags,), InputNumbers(found.paths[:, None], False))
 
     def run(
         self,
@@ -142,7 +157,7 @@ class Chain:
         arena: Arena,
         pool: HeapPool,
         laps: Sequence[Clock] | None,
-        files: FilesToRead | None = None,
+        files: ChainFiles | None = None,
     ) -> np.ndarray:
         """Runs the chain for the samples of the rows; returns those that are done. With ``files`` it reads their files."""
         if not driver.ready(batch) or kernels.kernel_calls.clock() is None:
@@ -181,11 +196,14 @@ class Chain:
         if laps is not None:
             *of_steps, of_files = spent.tolist()
             taken = timing.wall() - started[0], timing.processor() - started[1]
-            guards = [step.step.guard for step in self.steps]
-            calls = [int(batch.flags(guard)[rows.left].sum()) if guard else len(rows.left) for guard in guards]
+            calls = [len(rows.left)] * len(self.steps)
+            if self._guarded:
+                guards = [step.step.guard for step in self.steps]
+                calls = [int(batch.flags(guard)[rows.left].sum()) if guard else len(rows.left) for guard in guards]
             if files is not None:
                 of_steps, calls = [of_files, *of_steps], [len(rows.left), *calls]
-            _count(laps, of_steps, *taken, calls)
+            with self.counting:
+                _count(laps, of_steps, *taken, calls)
         return ended
 
     def _count_reads(self, read: int, samples: int) -> None:
@@ -196,9 +214,9 @@ class Chain:
                 self.reads = self.reads and self._read <= MOST_READS * self._samples
                 self._read = self._samples = 0
 
-    def _kind_of_files(self, rows: ChunkRows, files: FilesToRead) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
+    def _kind_of_files(self, rows: ChunkRows, files: ChainFiles) -> Sequence[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples as one kind, with the address of each path."""
-        yield (files.flags,), rows.left, InputNumbers(files.paths.reshape(-1, 1), False)
+        return ((files.kind, rows.left, files.paths),)
 
     def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
@@ -273,6 +291,9 @@ class Chain:
 
     def _program(self, kind: Kind, number: int, batch: BatchRun, rows: ChunkRows, sample: int) -> Program | None:
         """Returns one program after another for samples of a kind, and then a new one that is made for this sample."""
+        known = self._programs.get(kind)
+        if known is not None and number < len(known):
+            return known[number]
         with self._lock:
             programs = self._programs.setdefault(kind, [])
             if number < len(programs):

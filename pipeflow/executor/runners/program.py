@@ -389,8 +389,8 @@ class Program:
             table = np.concatenate([table, np.array(lines, np.int64)])
         memory = pool.for_device if columns.sent else pool
         record = self._record_of_thread()
-        if self._flags is not None:
-            record.held[self._file] = self._room
+        if self._flags is not None and record.room != self._room:
+            record.held[self._file] = record.room = self._room
         status = np.empty(count, np.int32)
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
         begin, least, failed = 0, 0, 0
@@ -445,10 +445,15 @@ class Program:
 
     def _columns_of(self, batch: BatchRun) -> BatchColumns:
         """The columns that the program reads and fills, made once for the batch. Each sample is used by one thread at a time."""
-        known = batch.columns.get(self)
-        if known is None or any(batch.values[slot] is not held for slot, held in known.held):
+        known: BatchColumns | None = batch.columns.get(self)
+        if known is not None:
+            for slot, held in known.held:
+                if batch.values[slot] is not held:
+                    known = None
+                    break
+        if known is None:
             known = self._columns_made(batch)
-            if not any(type(held) is list for _, held in known.held):  # else rows are made again, in other memory
+            if known.lasting:
                 batch.columns[self] = known
         return known
 
@@ -460,6 +465,7 @@ class Program:
             if place.storage == "dense":
                 made.held.append((place.slot, values))
                 if type(values) is list:
+                    made.lasting = False  # rows are made again, in other memory
                     addresses = np.array([[tools.address_of(value)] for value in values], np.int64)
                     made.add(place.address, addresses, tools.LOADED)
                 else:
@@ -472,8 +478,7 @@ class Program:
                 made.apart.append(place)
             else:
                 made.held.append((place.slot, values))
-                for axis, register in enumerate((place.address, *place.extents)):
-                    made.add(register, numbers, tools.STORED, axis, place.flag)
+                made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag)
                 made.placed.append((values, place.guard))
         try:
             for guard, flag in self._flags_of.items():
@@ -488,8 +493,7 @@ class Program:
             for table in self._tables:
                 rows = table.of(batch)
                 if table.numbers:
-                    for k in range(rows.shape[1]):
-                        made.add(table.register + k, rows, tools.LOADED, k)
+                    made.add_row(range(table.register, table.register + rows.shape[1]), rows, tools.LOADED)
                 else:
                     made.add(table.register, rows, tools.ADDRESS)
         except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
@@ -516,6 +520,13 @@ class Program:
     ) -> None:
         """Stores the results of the samples with these places, or of all, in their slots."""
         done = samples if good is None else samples[good]
+        if not (self._flags_of or self.given or columns.apart or self.chain.later):  # as nearly always
+            for slot, (layout, _) in self.layouts.items():
+                if batch.layouts[slot] is None:
+                    batch.layouts[slot] = layout
+            for values, _ in columns.placed:
+                values.placed(len(done), [block for _, block in blocks])
+            return
         active: dict[Guard, np.ndarray] = {(): done}  # those for which a guard is true
         for guard in self._flags_of:
             active[guard] = done[batch.flags(guard)[done] != 0]

@@ -1,6 +1,6 @@
 """The parts of programs: calls of kernels and their records, tables of batches, and the places of results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class CallRecords:
             integers[offset // 8] = address_of(array)
         base = address_of(self.record)
         self.moves, self.starts = moves + (0, base, 0), base + starts
+        self.room = -1
         self.scratch = NO_MEMORY
         self.scratch_address = 0
 
@@ -113,17 +114,24 @@ class BatchColumns:
         self.held: list[tuple[int, Any]] = []  # slots, and their values to which the columns belong
         self.placed: list[tuple[PlacedArrays, Guard]] = []  # results that stay columns
         self.apart: list[Place] = []  # the results that become arrays at once
+        self.lasting = True  # False if they belong only to one run
         self.results = self.sent = False  # True if results take memory of their own; if it is only copied to the device
         self._lines: list[tuple[int, int, int, int, int]] = []
         self._kept: list[np.ndarray] = []
 
-    def add(self, register: int, column: np.ndarray, what: int, place: int = 0, flag: int = -1) -> None:
-        """Adds a column: numbers of 8 bytes, at this place in the row of a sample. With a ``flag`` they are those of samples for
+    def add(self, register: int, column: np.ndarray, what: int) -> None:
+        """Adds a column: numbers of 8 bytes."""
+        self.add_row((register,), column, what)
+
+    def add_row(self, registers: Iterable[int], column: np.ndarray, what: int, flag: int = -1) -> None:
+        """Adds a column for each register: the numbers of a row belong to a sample. With a ``flag`` they are those of samples for
         which this register is not 0.
         """
         self._kept.append(column)
-        address = kernels.kernel_calls.address_of(column) + 8 * place
-        self._lines.append((register, address, column.strides[0], what, flag))
+        address, distance = kernels.kernel_calls.address_of(column), column.strides[0]
+        for register in registers:
+            self._lines.append((register, address, distance, what, flag))
+            address += 8
 
     def finish(self) -> None:
         """All columns are known."""

@@ -105,6 +105,15 @@ class SampleStage(StageRunner):
         self._handed = sorted(made & read_here)  # slots of these steps that other steps of the stage may read
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
+        # Their samples are few numbers: one thread takes all at once, as a serial function, in less time for each.
+        self._at_once = bool(self.steps) and (
+            len(self.together) == len(self.steps) or (self._lone is not None and self._lone.repeats)
+        )
+        self._layouts = [
+            (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
+        ]
+        self._checked = [step for step in self.steps if step.may_differ or type(step) is MergeStep]
+        self._numbers = np.empty(0, np.int64)  # those of the samples of a batch
         self.slots = len(plan.slots)
         self.pool = surroundings.pool
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
@@ -115,13 +124,29 @@ class SampleStage(StageRunner):
         self._processors = surroundings.processors
         self.meets = any(step.meets for step in self.steps)
         self._lock = threading.Lock()
+        self._use(self.chain)
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
+
+    def _use(self, chain: "Chain | None") -> None:
+        """Uses a chain from the next batch on, or from the next chunk on."""
+        self.chain = chain
+        tables: set[int] = set() if chain is None else {*chain.tables}
+        self._stored = [  # the steps that need memory or lists for results
+            step
+            for step in self.steps
+            if any(
+                kind in ("dense", "table") and slot not in tables
+                for slot, kind in zip(step.step.outputs, step.storages)
+            )
+        ]
+        # True if the chain has all the work, if it describes the samples.
+        self._chained_only = chain is not None and not (chain.later or self.together or self.limited)
+        if chain is not None:
+            chain.counting = self._lock
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples to claim at once."""
-        if threads == 1 and (len(self.together) == len(self.steps) or (self._lone is not None and self._lone.repeats)):
-            return left  # as a serial function, which takes less time for each sample
-        if not self.steps:
+        if not self.steps or (threads == 1 and self._at_once):
             return left
         if not self._seconds_per_sample:
             return 1
@@ -146,7 +171,9 @@ class SampleStage(StageRunner):
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
-        for step in self.steps:
+        for slot, layout in self._layouts:
+            batch.layouts[slot] = layout
+        for step in self._stored:
             try:
                 step.enter(batch, self.pool)
             except MemoryError as error:
@@ -172,21 +199,61 @@ class SampleStage(StageRunner):
 
     def _run(self, batch: BatchRun, begin: int, end: int, arena: Arena, steps: Sequence[SampleStep]) -> None:
         started = timing.wall()
+        alone = len(self.parts) == 1
+        if self.chain is not None and self.chain.shorter is not None:
+            self._use(self.chain.shorter)
+        rows = self._run_only_chain(batch, begin, end, arena) if self._chained_only else None
+        if rows is None or rows.chained is None or len(rows.chained) != end - begin:
+            self._run_parts(batch, begin, end, arena, steps, rows)
+        taken = (timing.wall() - started) / (end - begin)
+        known = self._seconds_per_sample
+        slower = 0.8 * known + 0.2 * taken
+        if not alone and taken > slower:
+            slower = taken  # one waiting strand is enough
+        self._seconds_per_sample = slower if known else taken
+
+    def _apart(self, steps: Sequence[SampleStep]) -> bool:
+        """True if each step has its own clock."""
+        return self._seconds_per_sample > STEP_CLOCK_MIN_SECONDS * len(steps) and len(steps) > 1
+
+    def _run_only_chain(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> ChunkRows | None:
+        """Runs the chain of a stage that has no other work; ``chained`` of the rows are the samples that are done. None if the
+        stage has other work, or a reader before the chain.
+
+        Python code is slow after milliseconds of kernels, because it is out of the caches. So this path has little of it.
+        """
+        chain = self.chain
+        if chain is None or self._measured or batch.absent or batch.failures:
+            return None
+        files = chain.files(batch)
+        first = 0 if files is not None else chain.begin
+        if files is None and chain.begin:
+            return None
+        if len(self._numbers) < end:
+            self._numbers = np.arange(end)
+        rows = ChunkRows(self.slots, self._numbers[begin:end])
+        clocks = [step.clock for step in self.steps[first:]] if self._apart(self.steps) else None
+        rows.chained = chain.run(batch, rows, arena, self.pool, clocks, files)
+        rows.by_chain = files is not None
+        return rows
+
+    def _run_parts(
+        self, batch: BatchRun, begin: int, end: int, arena: Arena, steps: Sequence[SampleStep], rows: ChunkRows | None
+    ) -> None:
+        """Runs the steps that compute all samples at once, the chain, and the others for one sample after another. ``rows`` are
+        those of samples for which the chain has run.
+        """
         row: list[Any] = [None] * self.slots
         alone = len(self.parts) == 1
         needed = self._needed.get(steps[0])
-        apart = len(steps) > 1 and self._seconds_per_sample > STEP_CLOCK_MIN_SECONDS * len(steps)
-        laps = [Clock() for _ in steps] if apart or (self._measured and len(steps) > 1) else None
+        laps = [Clock() for _ in steps] if self._apart(steps) or (self._measured and len(steps) > 1) else None
         probed = [(step.clock, step.probe) for step in steps if step.probe is not None]
         for clock, probe in probed:
             probe.begin(clock)
         members = _Placements(batch, steps, arena, self.pool)
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members.all]
-        if self.chain is not None and self.chain.shorter is not None:
-            self.chain = self.chain.shorter
         samples = range(begin, end)
-        rows: ChunkRows | None = None
         done: set[int] = set()
         if self.together:
             rows = self._rows(batch, samples)
@@ -228,12 +295,6 @@ class SampleStage(StageRunner):
                     step.clock.add(lap.seconds, lap.busy, lap.calls)
                 for clock, probe in probed:
                     probe.end(clock)
-        taken = (timing.wall() - started) / (end - begin)
-        known = self._seconds_per_sample
-        slower = 0.8 * known + 0.2 * taken
-        if not alone and taken > slower:
-            slower = taken  # one waiting strand is enough
-        self._seconds_per_sample = slower if known else taken
 
     def _run_chained(
         self,
@@ -257,8 +318,8 @@ class SampleStage(StageRunner):
                 chosen, clocks = _without(numbers, chosen), clocks and _without(numbers, clocks)
             self._run_steps(batch, sample, rows[sample], chosen, clocks)
 
-        files = chain.files(batch)
-        begin = 0 if files is not None else chain.begin  # of the steps that the chain runs
+        files = None if rows.chained is not None else chain.files(batch)
+        begin = 0 if files is not None or rows.by_chain else chain.begin  # of the steps that the chain runs
         for number, step in enumerate(self.steps[:begin]):
             place = partial(members.place, number)
             missing = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)
@@ -268,7 +329,9 @@ class SampleStage(StageRunner):
                 rows.left = np.array(
                     [sample for sample in rows.left.tolist() if sample not in batch.failures], np.int64
                 )
-        done = chain.run(batch, rows, arena, self.pool, laps and laps[begin : chain.end], files)
+        done = rows.chained
+        if done is None:
+            done = chain.run(batch, rows, arena, self.pool, laps and laps[begin : chain.end], files)
         if len(done) == len(rows.left) and not chain.later:
             return
         ready = set(done.tolist())

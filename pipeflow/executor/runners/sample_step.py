@@ -202,13 +202,13 @@ class SampleStep(BoundStep):
         return True
 
     def keep_columns(self, batch: BatchRun, columns: Sequence[np.ndarray], first: int) -> bool:
-        """Stores the outputs from ``first`` on of all samples of the batch; False if each has to be stored by itself."""
+        """Stores the outputs from ``first`` on of all samples of the batch, arrays of their own; False if each has to be stored
+        by itself.
+        """
         if not self._fit(batch, columns, first):
             return False
         for slot, storage, column in zip(self.step.outputs[first:], self.storages[first:], columns):
-            if storage == "dense":
-                batch.values[slot][:] = column
-            elif storage == "table":
+            if storage in ("dense", "table"):
                 batch.values[slot] = column
         return True
 
@@ -271,6 +271,8 @@ class ChunkRows(dict[int, list[Any]]):
         self.slots = slots
         self.samples = self.left = samples  # ascending; and those that have not failed
         self.columns: dict[int, Any] = {}  # slot -> the values of all samples
+        self.chained: np.ndarray | None = None  # the samples that a chain has done, if it has run
+        self.by_chain = False  # True if the chain read the files of the samples
 
     def __missing__(self, sample: int) -> list[Any]:
         row = self[sample] = [None] * self.slots

@@ -9,7 +9,8 @@ import numpy as np
 
 from pipeflow import declare, timing
 from pipeflow.backends.cpu import Arena
-from pipeflow.declare import BatchCall
+from pipeflow.declare import Args, BatchCall
+from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun, check_outputs, put, value_at
 from pipeflow.executor.clocks import KEPT_TASKS, SampleLaps
 from pipeflow.executor.keeper import Keeper
@@ -17,7 +18,7 @@ from pipeflow.executor.runners.base import BoundStep, StageRunner, StandIn
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.plan import Plan
-from pipeflow.tensors import lent
+from pipeflow.tensors import PlacedArrays, lent
 
 
 class WholeStep(BoundStep, StageRunner):
@@ -30,6 +31,10 @@ class WholeStep(BoundStep, StageRunner):
         self.pool = surroundings.pool
         self.contained = False
         self.remade = False  # True if rows may run again while another batch is in this stage
+        # The arguments, if the work can be done for a batch whose samples are columns of addresses and extents.
+        alone = self.op.columns_hook is not None and len(step.inputs) == self.count == 1
+        plain = alone and not (step.arguments or step.guard or self.shared[0] or self.sent[0])
+        self._by_columns = Args(**{**self.op.defaults, **self.constants}) if plain else None
         self._lock = threading.RLock()  # a row made again must not run with another batch in a serial function
         # an object of the user; its state is restored before a batch is made again
         self._rewound: Keeper | None = None
@@ -186,7 +191,31 @@ class WholeStep(BoundStep, StageRunner):
             for slot, result in zip(step.outputs, results):
                 batch.values[slot][sample] = result
 
+    def _made_of_columns(self, batch: BatchRun, args: Args) -> bool:
+        """Makes the result of a batch from columns of addresses and extents, with few steps of Python; False if the body has to.
+        An error is left to the body too.
+        """
+        (source,), (target,), (spec,) = self.step.inputs, self.step.outputs, self.step.specs
+        values, layout = self._input(batch.values[source], None), batch.layouts[source]
+        if type(values) is not PlacedArrays or batch.absent or spec.layout is None:
+            return False
+        columns, dtype = values.columns, values.dtype
+        if columns is None or not len(columns) or dtype not in self.op.dtypes:
+            return False
+        call = BatchCall(batch.size, lambda: self.batch_keys(batch), [layout or ""], self.pool.take)
+        assert self.op.columns_hook is not None
+        try:
+            made = self.op.columns_hook(columns, dtype, args, call)
+        except PLAIN_ERRORS:
+            return False
+        if made is None:
+            return False
+        batch.values[target], batch.layouts[target] = made, spec.layout
+        return True
+
     def _run(self, batch: BatchRun) -> None:
+        if self._by_columns is not None and self._made_of_columns(batch, self._by_columns):
+            return
         step = self.step
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout

@@ -312,18 +312,18 @@ def frame_rows(source, first, stride, size, rows, fill, out, before, width):
 
 
 @kernel
-def frame_parts(parts, fill, out):
-    """Copies several arrays of bytes into places of the output, and fills the bytes between their rows.
-
-    A row of `parts` has the address of an array, the number of its rows and of the bytes of a row, the first byte and the byte
-    after the last one of its place in the output, and the distance of rows there.
+def frame_columns(numbers, height, width, inner, fill, out):
+    """Copies arrays into an array each of `height` rows and `width` columns, and fills the rest of these. A row of `numbers` has
+    the address of an array and its extents; an element of a row has `inner` bytes.
     """
-    for i in range(len(parts)):
-        address, rows, size, at, end, width = parts[i]
+    width *= inner
+    for i in range(len(numbers)):
+        rows, size = numbers[i, 1], numbers[i, 2] * inner
+        at, end = i * height * width, (i + 1) * height * width
         if rows == 0:
             fill_bytes(out, at, end - at, fill)
         for k in range(rows):
-            copy_memory(address + k * size, size, out, at)
+            copy_memory(numbers[i, 0] + k * size, size, out, at)
             fill_bytes(out, at + size, (width if k < rows - 1 else end - at) - size, fill)
             at += width
 

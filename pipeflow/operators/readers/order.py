@@ -30,7 +30,7 @@ order can be computed directly.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isqrt
 from typing import Any
 
@@ -171,17 +171,17 @@ class Order:
                 "use random_shuffle to shuffle within a shard"
             )
 
-    @property
+    @cached_property
     def shuffled(self) -> bool:
         """True if positions differ from indices."""
         return self.random_shuffle or self.shuffle_after_epoch
 
-    @property
+    @cached_property
     def strided(self) -> bool:
         """True if position p belongs to shard p mod num_shards (else shards are runs of positions)."""
         return self.shuffled and not self.stick_to_shard
 
-    @property
+    @cached_property
     def straight(self) -> bool:
         """True if places of one endless line of epochs determine the picks (``along``)."""
         return (self.strided or (self.num_shards == 1 and not self.shuffled)) and not self.pad_last_batch
@@ -328,6 +328,7 @@ class Sampler:
         self.base = 0  # strided: positions of this epoch that all shards together consumed before offset 0
         self.offset = 0
         self.ended = False  # True if the last `take` reached the end of an epoch
+        self.pads = True  # False if its picks cannot be padding
         self._line: tuple[Order, int, Picks] | None = (
             None  # picks that were computed ahead, and the place of the first one
         )
@@ -335,6 +336,9 @@ class Sampler:
     def take(self, count: int | None = None, ending: Ending = "fill") -> Picks:
         """The next `count` picks (default `batch_size`); fewer if the way to end epochs makes the last batch shorter."""
         count = self.batch_size if count is None else count
+        self.pads = ending != "fill" or not self.order.straight
+        if not self.pads:
+            return self._straight(count)
         self._settle(ending, count)
         if ending == "fill":
             return self._filled(count)
@@ -347,18 +351,19 @@ class Sampler:
             self._go(self.epoch + 1)
         return picks
 
+    def _straight(self, count: int) -> Picks:
+        """The picks from the present place of the line of epochs on."""
+        order = self.order
+        start = self.epoch * order.size + self.base + self.offset * order.num_shards
+        after, consumed = divmod(start + count * order.num_shards, order.size)
+        self.ended = after > start // order.size
+        self.epoch = after
+        self.offset, self.base = (0, consumed) if order.strided else (consumed, 0)
+        return self._along(start, count)
+
     def _filled(self, count: int) -> Picks:
         order = self.order
         self.ended = False
-        if order.straight:
-            start = self.epoch * order.size + self.base + self.offset * order.num_shards
-            after, consumed = divmod(start + count * order.num_shards, order.size)
-            self.ended = after > start // order.size
-            if order.strided:
-                self._go(after, base=consumed)
-            else:
-                self._go(after, consumed)
-            return self._along(start, count)
         if not order.pad_last_batch:
             taken = order.taken(self.epoch) + self.offset
             self.ended = order.next_end(taken) <= taken + count

@@ -106,22 +106,23 @@ class Reader(Source):
 
     def next(self, request: Request) -> Feed:
         """The indices of the next batch. The request says in which way epochs end."""
-        sampler = self._started(request.batch_size, request.key)
-        picks = sampler.take(request.batch_size, request.ending)
-        if getattr(self.samples, "far", False):
-            self._ahead = self._ahead or ReadAhead(self.samples, self.view_of)
-            self._ahead.serve(picks.index, sampler, request)
-        if getattr(self.samples, "in_groups", False):
-            self._groups = self._groups or GroupsAhead(self.samples)
-            self._groups.serve(picks.index, sampler, request)
+        sampler = self._sampler or self._started(request.batch_size, request.key)
+        picks, samples = sampler.take(request.batch_size, request.ending), self.samples
+        indices = picks.index
+        if getattr(samples, "far", False):
+            self._ahead = self._ahead or ReadAhead(samples, self.view_of)
+            self._ahead.serve(indices, sampler, request)
+        if getattr(samples, "in_groups", False):
+            self._groups = self._groups or GroupsAhead(samples)
+            self._groups.serve(indices, sampler, request)
         return Feed(
-            len(picks),
-            [picks.index],
+            len(indices),
+            [indices],
             owned=True,
             positions=picks.position,
             epochs=picks.epoch,
-            source_info=self.sources(picks.index),
-            padding=picks.padding if picks.padding.any() else None,
+            source_info=self.sources(indices),
+            padding=picks.padding if sampler.pads and picks.padding.any() else None,
             ends_epoch=sampler.ended,
         )
 
@@ -144,7 +145,8 @@ class Reader(Source):
 
     def sources(self, indices: np.ndarray) -> Sequence[str] | None:
         """The source_info of these samples; None if the reader has none."""
-        return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
+        samples = self.samples
+        return _Sources(samples, indices) if hasattr(samples, "source_info") else None
 
     def view_of(self, index: int) -> RemoteView:
         """The view of the files of a sample."""
@@ -183,8 +185,9 @@ class Reader(Source):
 
     def files_to_read(self, indices: np.ndarray) -> FilesToRead | None:
         """The files of several samples, if compiled code may read them."""
-        find = getattr(self.samples, "files_to_read", None)
-        return None if find is None or self._ahead is not None or getattr(self.samples, "far", False) else find(indices)
+        samples = self.samples
+        find = getattr(samples, "files_to_read", None)
+        return None if find is None or self._ahead is not None or getattr(samples, "far", False) else find(indices)
 
     def reset(self) -> None:
         """Does nothing: a reader's epochs follow each other by themselves."""
