@@ -70,9 +70,9 @@ def pipeflow():
     gamma = {"keys": list(range(256)), "values": levels, "dtype": types.UINT8}
     return {
         "Resize": lambda x: fn.resize(x, size=(512, 512), antialias=False),
-        "RandomCrop224": lambda x: fn.crop(x, crop=(224, 224), crop_pos_x=0.7, crop_pos_y=0.3).copy(),  # it is a view
+        "RandomCrop224": lambda x: fn.crop(x, crop=(224, 224), crop_pos_x=0.7, crop_pos_y=0.3),
         "RandomResizedCrop": lambda x: fn.random_resized_crop(x, size=(224, 224), antialias=False, key=3),
-        "CenterCrop224": lambda x: fn.crop(x, crop=(224, 224)).copy(),
+        "CenterCrop224": lambda x: fn.crop(x, crop=(224, 224)),
         "HorizontalFlip": lambda x: fn.flip(x),
         "VerticalFlip": lambda x: fn.flip(x, horizontal=False, vertical=True),
         "Pad": lambda x: fn.slice(

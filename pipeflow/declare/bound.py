@@ -21,6 +21,11 @@ PLAIN_ERRORS = (ValueError, TypeError, IndexError, FileNotFoundError)
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 
+def owned(result: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """The result, or a copy of it if it is a part of the data."""
+    return result.copy() if np.may_share_memory(result, data) else result
+
+
 class Inferred:
     """The Specs of a step's outputs."""
 
@@ -241,6 +246,8 @@ class Bound:
             if out is None:
                 if short is not None:
                     return lambda inputs, _key: short(*inputs)
+                if op.returns_views:
+                    return lambda inputs, _key: owned(self._as_output(work(*inputs)), inputs[0])
                 return lambda inputs, _key: self._as_output(work(*inputs))
             if short is None:
                 return lambda inputs, _key: self._as_output(work(*inputs, out=empty(shape, dtype)))

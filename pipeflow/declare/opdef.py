@@ -150,6 +150,9 @@ class OpDef:
     def __post_init__(self) -> None:
         self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
         self.known_calls: dict[tuple[Any, ...], Any] = {}  # the same with shapes and types of inputs, ready to run
+        self.last_call: tuple[Any, ...] | None = (
+            None  # the one of them that was added last, if its arguments cannot change
+        )
         self.__name__ = self.leaf
         self.__qualname__ = self.name
         self.__doc__ = inspect.getdoc(self.body)
@@ -312,7 +315,10 @@ class OpDef:
         self.calls_varying = frozenset(names)
 
     def views(self) -> None:
-        """Says that the body returns a view of its input, so a chain of such operators alone would only add a copy."""
+        """Says that the body returns a view of its input: a chain of such operators alone would only add a copy.
+
+        The eager call copies a view, so that its result has memory of its own. `ready` must return such a copy too.
+        """
         self.returns_views = True
 
     def reads_calls(self, hook: Callable[[KernelCalls, Any, Any], Sequence[Any]]) -> Callable[..., Sequence[Any]]:

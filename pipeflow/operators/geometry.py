@@ -63,9 +63,10 @@ from pipeflow.operators.windows import (
     parts_of_data,
     require_filling,
     window_of,
+    windowing,
 )
 
-PAGE = """Operators that cut, mirror or pad. A cut returns a view; a later step that computes copies the data.
+PAGE = """Operators that cut, mirror or pad. In a pipeline a cut copies nothing: the next step reads the window where it is.
 """
 
 
@@ -169,11 +170,8 @@ def _(axes: Sequence[Axis], args: Any) -> list[Axis] | None:
 
 @crop.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    window = window_of(specs[0].layout, specs[0].shape, args)
-    if args.dtype is not None or not window.inside:
-        return None
-    view = window.view
-    return lambda image: image[view]
+    spec, window = specs[0], window_of(specs[0].layout, specs[0].shape, args)
+    return windowing(spec, window.view) if args.dtype is None and window.inside else None
 
 
 @crop.infer
@@ -384,6 +382,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if specs[0].layout != "HWC" or 0 in shape:
         return None
     row = math.prod(shape[1:]) * dtype.itemsize
+    if not args.horizontal and dtype == np.uint8:
+        return kernels.moving.cutting_out(*((shape[0] - 1, 0, -1) if args.vertical else (0, 0)))
     if not args.horizontal:
         return kernels.moving.upside_down(row if args.vertical else row * shape[0], dtype.itemsize)
     return kernels.normalize.mirroring(row, args.vertical) if shape[2] == 3 and dtype == np.uint8 else None

@@ -484,8 +484,7 @@ def cutting(
     shape, dtype = spec.shape, spec.dtype
     window = place_cut(shape, axes, anchors, sizes, policy)
     if not window.outside:
-        view = tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])
-        return lambda data: data[view]
+        return windowing(spec, [np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])
     channel = spec.layout.find("C") if spec.layout else -1
     byte = byte_around(fill_table(fill_values, dtype, shape, channel), shape, window.extents, window.shape)
     if byte is None or 0 in window.extents:
@@ -493,6 +492,18 @@ def cutting(
     empty, target = np.empty, tuple(window.shape)
     fill = kernels.moving.framing(shape, dtype.itemsize, window.low, window.extents, window.offset, byte, target)
     return lambda data: fill(data, empty(target, dtype))
+
+
+def windowing(spec: Spec, window: Sequence[Any]) -> Any:
+    """A function that copies a window, inside of data of one shape and type."""
+    view = tuple(window)
+    bounds = [part.indices(extent)[:2] for part, extent in zip(view, spec.shape, strict=True)]
+    if spec.dtype == np.uint8 and len(bounds) == 3 and bounds[2] == (0, spec.shape[2]):
+        (top, _), (left, _), _ = bounds
+        empty, target, dtype = np.empty, tuple([end - begin for begin, end in bounds]), spec.dtype
+        cut = kernels.moving.cutting_out(top, left)
+        return lambda data: cut(data, empty(target, dtype))
+    return lambda data: data[view].copy()
 
 
 _place_cut = lru_cache(maxsize=1024)(place_cut)

@@ -18,6 +18,7 @@ def fresh():
     for op in registry.values():
         op.plain_calls.clear()
         op.known_calls.clear()
+        op.last_call = None
 
 
 def the_whole_way(monkeypatch, call):
@@ -218,6 +219,78 @@ def test_types_and_numbers_of_numpy_are_arguments_like_others():
     assert all(isinstance(call, EAGER.PlainCall) for call in registry["cast"].plain_calls.values())
     assert all(isinstance(call, EAGER.PlainCall) for call in registry["brightness"].plain_calls.values())
     assert len(registry["brightness"].plain_calls) == 3
+
+
+def test_the_same_objects_under_other_names_are_another_call():
+    """The shortest way compares the objects of the arguments, and then their names and order."""
+    size, other = 5, 7
+    for _ in range(4):
+        assert fn.crop(IMAGE, crop_h=size, crop_w=other).shape == (5, 7, 3)
+    assert registry["crop"].last_call is not None
+    for _ in range(2):
+        assert fn.crop(IMAGE, crop_w=size, crop_h=other).shape == (7, 5, 3)
+        assert fn.crop(IMAGE, crop_w=size).shape == (9, 5, 3)
+        assert fn.crop(IMAGE, crop_h=size).shape == (5, 11, 3)
+        assert fn.crop(IMAGE, crop_h=size, crop_w=other, crop_pos_x=0.0).shape == (5, 7, 3)
+        assert fn.crop(IMAGE).shape == IMAGE.shape
+        assert fn.crop(IMAGE[1:], crop_h=size, crop_w=other).shape == (5, 7, 3)
+        expected = IMAGE[1:6, 2:9]
+        np.testing.assert_array_equal(fn.crop(IMAGE[1:], crop_h=size, crop_w=other, crop_pos_y=0.0), expected)
+
+
+def test_a_list_that_is_written_over_is_another_argument():
+    """The same list may have other values in a later call, so its identity says nothing."""
+    size = [3, 4]
+    for _ in range(4):
+        assert fn.crop(IMAGE, crop=size).shape == (3, 4, 3)
+    size[0] = 5
+    assert fn.crop(IMAGE, crop=size).shape == (5, 4, 3)
+    inner = ([3, 4],)  # a tuple is constant, and its items need not be
+    for _ in range(4):
+        assert fn.crop(IMAGE, crop=inner).shape == (3, 4, 3)
+    inner[0][0] = 5
+    assert fn.crop(IMAGE, crop=inner).shape == (5, 4, 3)
+    assert registry["crop"].last_call is None
+
+
+def test_the_forgotten_calls_are_also_not_the_last_one():
+    """When the table of calls is emptied, the call with the same objects is forgotten with it."""
+    for _ in range(4):
+        fn.brightness(IMAGE, brightness=0.5)
+    assert registry["brightness"].last_call is not None
+    for number in range(EAGER.PLAIN_CALLS):
+        fn.brightness(IMAGE, brightness=1 + number / 7)
+    assert registry["brightness"].last_call is None
+
+
+WINDOWS = {
+    "crop": lambda x: fn.crop(x, crop=(4, 5), crop_pos_x=0.3, crop_pos_y=1.0),
+    "whole": lambda x: fn.crop(x),
+    "slice": lambda x: fn.slice(x, start=(2, 1), shape=(4, 5), axes=(0, 1)),
+    "channel": lambda x: fn.slice(x, start=[1], shape=[1], axes=[2]),
+    "empty": lambda x: fn.slice(x, start=[1], shape=[0], axes=[0]),
+    "inputs": lambda x: fn.slice(x, np.array([1, 2]), np.array([3, 4]), axes=(0, 1)),
+    "batch": lambda x: fn.crop([x, x], crop=(4, 5))[1],
+    "trimmed": lambda x: fn.crop(x, crop=(4, 50), out_of_bounds_policy="trim_to_shape"),
+    "typed": lambda x: fn.crop(x, crop=(4, 5), dtype=x.dtype),
+}
+
+
+@pytest.mark.parametrize("call", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
+def test_a_window_has_memory_of_its_own(call, dtype):
+    """Every call, the first and the later ones, copies the window: a change of the result does not change the image."""
+    whole = np.random.default_rng(4).integers(0, 100, (18, 22, 3)).astype(dtype)
+    part = whole[:9, :11]
+    for image in (whole[::2, ::2], part, np.asfortranarray(part), whole[8::-1, 10::-1], part.copy()):
+        first = np.array(call(np.ascontiguousarray(image)))
+        for _ in range(3):
+            result = np.asarray(call(image))
+            np.testing.assert_array_equal(result, first)
+            assert result.flags.c_contiguous
+            assert not np.may_share_memory(result, image)
+            result[...] = 200
+            np.testing.assert_array_equal(call(image), first)
 
 
 def test_a_matrix_that_is_written_over_is_another_argument():

@@ -26,6 +26,21 @@ def test_pixels_of_bytes_are_moved_whole(size):
     np.testing.assert_array_equal(kernels.effects.filled(image, [2, 0], np.uint8(9), np.empty_like(image)), expected)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 63])
+def test_rows_are_copied_whole_from_any_place_to_any_place(offset):
+    """Rows around the lengths of vectors and blocks, at the begin of a line and not; the bytes around them stay."""
+    rng = np.random.default_rng(offset)
+    for size in (1, 63, 64, 65, 127, 128, 129, 255, 256, 257, 319, 320, 383, 512, 575, 640, 641, 2500):
+        data = rng.integers(0, 256, 3 * size + offset, dtype=np.uint8)[offset:]
+        memory = np.full(3 * size + 200, 7, np.uint8)
+        begin = (-memory.ctypes.data) % 64 + offset
+        out = memory[begin : begin + 3 * size]
+        kernels.moving.last_row_first(data, size, out)
+        np.testing.assert_array_equal(out.reshape(3, size), data.reshape(3, size)[::-1])
+        assert (memory[:begin] == 7).all()
+        assert (memory[begin + 3 * size :] == 7).all()
+
+
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 2047, 2048, 5003])
 def test_a_table_says_what_the_arithmetic_says(size):
     """Bytes looked up, however many, are those that are computed one by one."""

@@ -292,6 +292,42 @@ def upside_down(size: int, itemsize: int) -> Filling:
 
 
 @kernel
+def cut_pixels(source, top, left, step, out):
+    """Copies a window of pixels of bytes, with the rows from `top` on in steps of 1 or -1.
+
+    The source may have any distances between its elements.
+    """
+    rows, columns, channels = out.shape
+    size, stride = columns * channels, step * source.strides[0]
+    if source.strides[1] != channels or source.strides[2] != 1:
+        for i in range(rows):
+            for j in range(columns):
+                for k in range(channels):
+                    out[i, j, k] = source[top + i * step, left + j, k]
+        return
+    target, first = out.reshape(out.size), top * source.strides[0] + left * channels
+    for i in range(rows):
+        if size < LONG:
+            copy_row(source, first + i * stride, size, target, i * size)
+        else:
+            copy_long_row(source, first + i * stride, size, target, i * size)
+
+
+def cutting_out(top: int, left: int, step: int = 1) -> Filling:
+    """A function that copies a window of the output's shape out of images (H, W, C) of bytes, with all their channels."""
+    cut = machine_code(cut_pixels, STRIDED, NUMBER, NUMBER, NUMBER, PIXELS)
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        cut(image, top, left, step, out)
+        return out
+
+    return run
+
+
+STRIDED = np.empty((2, 2, 6), np.uint8)[..., ::2]
+
+
+@kernel
 def frame_rows(source, first, stride, size, rows, fill, out, before, width):
     """Copies rows of some bytes, `stride` apart, into rows of `width` bytes from place `before` on, and fills the other bytes."""
     fill_bytes(out, 0, before, fill)

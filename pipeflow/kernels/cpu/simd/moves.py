@@ -16,7 +16,6 @@ from pipeflow.kernels.cpu.simd.instructions import (
     load,
     many,
     number,
-    over,
     splat,
     store,
     vector_function,
@@ -87,18 +86,23 @@ def stream_bytes(builder, source, out, total):
     builder.fence("seq_cst")
 
 
+def writing(builder):
+    """A function that announces a write to the line of a pointer: the line comes into the cache during other work."""
+    pointer = INT8.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    return lambda place: builder.call(prefetch, [builder.bitcast(place, pointer), INT32(1), INT32(3), INT32(1)])
+
+
 @vector_function(DATA, INDEX, INDEX)
 def expect_writes(builder, out, first, count):
     """Announces that `count` elements will soon be written: their lines come into the cache during other work."""
-    line, pointer = 64, INT8.as_pointer()
-    begin = builder.bitcast(builder.gep(out.pointer, [first]), pointer)
-    kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    line, announce = 64, writing(builder)
+    begin = builder.bitcast(builder.gep(out.pointer, [first]), INT8.as_pointer())
     size = builder.mul(count, INT64(out.element.bitwidth // 8))
     lines = builder.sdiv(builder.add(size, INT64(line - 1)), INT64(line))
     with cgutils.for_range(builder, lines, intp=INT64) as loop:
-        place = builder.gep(begin, [builder.mul(loop.index, INT64(line))])
-        builder.call(prefetch, [place, INT32(1), INT32(3), INT32(1)])
+        announce(builder.gep(begin, [builder.mul(loop.index, INT64(line))]))
 
 
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX)
@@ -119,20 +123,44 @@ def copy_memory(builder, address, count, out, out_at):
 LONG = 256  # bytes of a row from which on a loop over vectors is faster than a call of the system's function
 
 
+AHEAD = 2048  # bytes between the store and the line that is announced
+
+
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX)
 def copy_long_row(builder, source, source_at, count, out, out_at):
-    """`copy_row` for long rows."""
+    """`copy_row` for long rows.
+
+    Stores of whole lines take a fifth less time than stores across two lines. A line that is announced before its store takes
+    another tenth less, if the output is not in the first cache.
+    """
     source, out = builder.gep(source.pointer, [source_at]), builder.gep(out.pointer, [out_at])
-    line = 64
+    line, wide = 64, 256
+    announce = writing(builder)
 
-    def body(first: Any, lanes: int) -> None:
-        size = min(lanes, line)
-        places = [builder.add(first, INT64(size * part)) for part in range(lanes // size)]
-        values = [load(builder, builder.gep(source, [at]), many(INT8, size), 1) for at in places]
+    def move(first: Any, lanes: int, align: int) -> None:
+        places = [builder.add(first, INT64(line * part)) for part in range(lanes // line)]
+        values = [load(builder, builder.gep(source, [at]), many(INT8, line), 1) for at in places]
+        if align > 1:
+            for at in places:
+                announce(builder.gep(out, [builder.add(at, INT64(AHEAD))]))
         for at, value in zip(places, values, strict=True):
-            store(builder, value, builder.gep(out, [at]), 1)
+            store(builder, value, builder.gep(out, [at]), align)
 
-    over(builder, count, body, wide=4, width=line)
+    with builder.if_else(builder.icmp_signed(">=", count, INT64(line))) as (vectors, single):
+        with vectors:
+            move(INT64(0), line, 1)
+            head = builder.and_(builder.sub(INT64(0), builder.ptrtoint(out, INT64)), INT64(line - 1))
+            rest = builder.sub(count, head)
+            blocks = builder.sdiv(rest, INT64(wide))
+            with cgutils.for_range(builder, blocks, intp=INT64) as block:
+                move(builder.add(head, builder.mul(block.index, INT64(wide))), wide, line)
+            done = builder.add(head, builder.mul(blocks, INT64(wide)))
+            with cgutils.for_range(builder, builder.sdiv(builder.sub(count, done), INT64(line)), intp=INT64) as one:
+                move(builder.add(done, builder.mul(one.index, INT64(line))), line, line)
+            move(builder.sub(count, INT64(line)), line, 1)
+        with single, cgutils.for_range(builder, count, intp=INT64) as one:
+            at = one.index
+            builder.store(builder.load(builder.gep(source, [at])), builder.gep(out, [at]))
 
 
 @vector_function(DATA, INDEX, INDEX, types.uint8)
