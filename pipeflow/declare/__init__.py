@@ -38,6 +38,7 @@ from pipeflow.declare.frameworks import frameworks as frameworks
 from pipeflow.declare.kernel_calls import KernelArray as KernelArray
 from pipeflow.declare.kernel_calls import KernelCalls as KernelCalls
 from pipeflow.declare.kernel_calls import MakeRows as MakeRows
+from pipeflow.declare.kernel_calls import NoExample as NoExample
 from pipeflow.declare.kernel_calls import NotReady as NotReady
 from pipeflow.declare.kernel_calls import Number as Number
 from pipeflow.declare.kernel_calls import OfThread as OfThread

@@ -26,6 +26,10 @@ class NotReady(NoTable):
     """A kernel of the record is not compiled yet: the bodies work until it is."""
 
 
+class NoExample(NotReady):
+    """No result of a user's function is known yet: the bodies process the first samples."""
+
+
 @dataclass(frozen=True)
 class OfThread:
     """An array of fixed size that belongs to one thread and keeps its values from sample to sample."""
@@ -54,6 +58,14 @@ class WorkRecord(Protocol):
 
     def count(self, what: str) -> None:
         """Counts a thing in ``kernels.counts`` for each sample that is done."""
+        ...
+
+    def function(self, function: Any, inputs: Sequence[Any]) -> Sequence["KernelArray"]:
+        """Adds the call of a user's function and returns its results."""
+        ...
+
+    def ask(self, permit: Callable[[int], bool]) -> None:
+        """Before each run for so many samples ``permit`` is called: if it returns False, the bodies run."""
         ...
 
 
@@ -200,9 +212,10 @@ class KernelCalls:
         trace: WorkRecord,
         place: Callable[[int, tuple[Any, ...], np.dtype], KernelArray],
         args: Args,
-        key: Number | None = None,
+        key: Callable[[], Number] | None = None,
         part: Callable[[Any, Any], Sequence[Any]] | None = None,
         rows: Callable[[MakeRows, bool], Any] | None = None,
+        writable: tuple[bool, ...] = (),
     ) -> None:
         self._trace = trace
         self._rows = rows
@@ -213,8 +226,10 @@ class KernelCalls:
         # The window (top, left, height, width) of an image that the next step reads, as a function of its extents; None if
         # other steps read the image.
         self.part = part
+        self.writable = writable  # for a user's function: True for inputs to which it may write
         self.plan: Any = None  # data that one hook of an operator keeps for another
-        self._key = key
+        self._find_key = key
+        self._key: Number | None = None
         self.outputs: dict[int, KernelArray] = {}
         self.constants: dict[int, np.ndarray] = {}
 
@@ -226,7 +241,9 @@ class KernelCalls:
     @property
     def key(self) -> Number:
         """The 64 bits of the sample's key, for an operator with random numbers."""
-        assert self._key is not None
+        if self._key is None:
+            assert self._find_key is not None
+            self._key = self._find_key()
         return self._key
 
     def wait_for(self, ready: bool) -> None:
@@ -285,6 +302,12 @@ class KernelCalls:
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
         """Adds a call of a compiled kernel with Memory, Numbers, OfThread and constants; returns its results."""
         return self._trace.call(kernel, arguments, now=False)
+
+    def function(self, function: Any, permit: Callable[[int], bool] | None = None) -> None:
+        """Adds the call of a function of the user, which makes the outputs; ``permit`` is called before each run."""
+        self.outputs.update(enumerate(self._trace.function(function, self.inputs)))
+        if permit is not None:
+            self._trace.ask(permit)
 
     def read(self, kernel: Callable[..., Any], *arguments: Any) -> Sequence[Number]:
         """Like ``call``, for a kernel whose results are needed to declare the other calls, such as the fields of a header."""

@@ -135,6 +135,7 @@ class OpDef:
     many_hook: Callable[[Many], Sequence[Any]] | None = None
     many_loads: tuple[Callable[[], bool], Callable[[], None]] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
+    calls_for: Callable[[Args], bool] | None = None
     calls_varying: frozenset[str] = frozenset()
     returns_views: bool = False
     reads_calls_hook: Callable[[KernelCalls, Any, Any], Sequence[Any]] | None = None
@@ -303,9 +304,13 @@ class OpDef:
         self.many_hook = hook
         return hook
 
-    def calls(self, hook: Callable[[KernelCalls], None]) -> Callable[[KernelCalls], None]:
-        """Declares the work on a sample as calls of compiled kernels (declare/kernel_calls.py)."""
-        self.calls_hook = hook
+    def calls(
+        self, hook: Callable[[KernelCalls], None], only: Callable[[Args], bool] | None = None
+    ) -> Callable[[KernelCalls], None]:
+        """Declares the work on a sample as calls of compiled kernels (declare/kernel_calls.py), ``only`` for constants for which
+        it is True.
+        """
+        self.calls_hook, self.calls_for = hook, only
         return hook
 
     def varying(self, *names: str) -> None:

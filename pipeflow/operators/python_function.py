@@ -15,6 +15,7 @@ The operators of this kind, and the files that they share:
     functions/outputs.py the arguments about outputs: their number, layouts and declarations
     functions/results.py the results: split into outputs and checked, with the errors
     functions/calls.py the calls: sample by sample or for the batch, random numbers, threads
+    functions/in_chains.py compiled functions that run without the interpreter, with other compiled steps
     functions/workers.py the same calls in worker processes (executor/workers/ runs these)
 
 A call has four parts: ``traits`` decides where it runs; ``SampleCalls`` or ``call_batch`` call the function; ``Results`` splits
@@ -38,6 +39,7 @@ from pipeflow.operators.functions.calls import (
     wants_rng,
 )
 from pipeflow.operators.functions.compiling import AUTO, changes_nothing, joins, version_of, where_calls_run
+from pipeflow.operators.functions.in_chains import call_in_chain, joins_chains
 from pipeflow.operators.functions.outputs import OUTPUTS, declare_outputs
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
@@ -123,3 +125,5 @@ def _(args: Args) -> WorkerCall:
 
 
 declare_outputs(python_function)
+python_function.calls(call_in_chain, only=joins_chains)
+python_function.varying("key")

@@ -23,7 +23,8 @@ from pipeflow.kernels.cpu import image_programs, jit, jpeg, jpeg_switch, kernel_
 pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
 
 RNG = np.random.default_rng(9)
-OPERATORS = [op for op in public() if op.calls_hook is not None]
+# Functions of the user are in tests/functions/test_jit_in_chains.py.
+OPERATORS = [op for op in public() if op.calls_hook is not None and op.calls_for is None]
 EXAMPLES = [(op, text) for op in OPERATORS for text in examples(op)]
 marked = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
 FLAGS = [True, False, False, True]

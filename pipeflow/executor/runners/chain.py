@@ -15,10 +15,11 @@ import numpy as np
 
 from pipeflow import seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import ByteArrays, NoTable, NotReady
+from pipeflow.declare import ByteArrays, NoExample, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
+from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program import Program, held_by
@@ -175,8 +176,8 @@ class Chain:
             while len(samples) and number < PROGRAMS:
                 try:
                     program = self._program(kind, number, batch, rows, int(samples[0]))
-                except NotReady:
-                    self._pause = PAUSE
+                except NotReady as error:
+                    self._pause = 0 if isinstance(error, NoExample) else PAUSE
                     break
                 if program is None:
                     samples, numbers = samples[1:], numbers.chosen(slice(1, None))
@@ -333,9 +334,10 @@ def _able(step: SampleStep) -> bool:
     if type(step) is MergeStep:
         return not (step.late_guard or step.predicate[1] or any(step.constant))
     return (
-        type(step) is SampleStep
+        type(step) in (SampleStep, FunctionStep)
         and op.calls_hook is not None
-        and not (plain.user_code or step.late_guard)
+        and (op.calls_for is None or op.calls_for(op.known(step.constants)))
+        and not step.late_guard
         and all(name in op.calls_varying and not inside for name, _, inside in step.arguments)
         and (not step.random or "key" in op.calls_varying)
         and bool(plain.inputs)

@@ -4,7 +4,7 @@
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from math import prod
 from typing import Any, Protocol, cast
@@ -16,6 +16,7 @@ from pipeflow.declare import Args, KernelArray, KernelCalls, MakeRows, NoTable, 
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.merge import MergeStep
+from pipeflow.executor.runners.program_functions import record_function
 from pipeflow.executor.runners.program_parts import (
     NO_MEMORY,
     BatchColumns,
@@ -26,6 +27,7 @@ from pipeflow.executor.runners.program_parts import (
     KernelCall,
     Place,
     bits_of,
+    keep,
     plain_value,
     value_of,
 )
@@ -70,6 +72,7 @@ class Program:
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
         self._tables: list[BatchTable] = []
         self._counted: list[tuple[str, Guard]] = []
+        self._permits: list[Callable[[int], bool]] = []
         self._flags_of: dict[Guard, Number] = {}  # 1 for samples for which a guard is true
         self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
@@ -171,10 +174,11 @@ class Program:
             return self._made[number]
         step = self.chain.steps[number]
         varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
-        key = None
-        if step.random:
-            key = self._register(int(step.batch_keys(batch).view(np.int64)[sample]))
-            self._keys.append((key.register, step))
+
+        def key() -> Number:
+            found = self._register(int(step.batch_keys(batch).view(np.int64)[sample]))
+            self._keys.append((found.register, step))
+            return found
 
         def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
             return self._output(step, output, extents, dtype)
@@ -200,7 +204,7 @@ class Program:
 
         args = Args(**{**step.op.defaults, **step.constants, **varying})
         private = part if self._is_private(number) else None
-        made = self._made[number] = KernelCalls(self, place, args, key, private, rows)
+        made = self._made[number] = KernelCalls(self, place, args, key, private, rows, step.step.writable)
         return made
 
     def _is_private(self, number: int) -> bool:
@@ -272,6 +276,9 @@ class Program:
         self._columns.append((number.register, slot, kind, real))
         return Real(number.register, value) if real else number
 
+    def ask(self, permit: Callable[[int], bool]) -> None:
+        self._permits.append(permit)
+
     def count(self, what: str) -> None:
         self._counted.append((what, self.chain.steps[self.step].step.guard))
 
@@ -296,15 +303,27 @@ class Program:
         self._instructions.append((tools.CHECK, status, condition.register, 0))
 
     def memory(self, nbytes: Any) -> Number:
-        return self._memory(kernels.kernel_calls.MEMORY, nbytes)
+        return self.take(kernels.kernel_calls.MEMORY, nbytes)
 
-    def _memory(self, operation: int, nbytes: Any) -> Number:
+    def take(self, operation: int, nbytes: Any) -> Number:
         nbytes = self._number(nbytes)
         self.check(nbytes < MOST, fixed=False)
         self.check(nbytes >= 0, fixed=False)
         target = self._register(None)
         self._instructions.append((operation, target.register, nbytes.register, 0))
         return target
+
+    def room(self, kind: int) -> list[Number]:
+        """Address and size of the memory that is left, for results or between the calls."""
+        address, left = self._register(None), self._register(None)
+        tools = kernels.kernel_calls
+        self._instructions.append((tools.ROOM, address.register, left.register, int(kind == tools.RESULT)))
+        return [address, left]
+
+    def dense_room(self, spec: Spec, dtype: np.dtype) -> list[Any]:
+        """The same for a result in the memory of the batch."""
+        assert spec.shape is not None
+        return [self._register(None), self._number(prod(spec.shape) * dtype.itemsize)]
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
         call = KernelCall(kernel, arguments, self.step)
@@ -316,26 +335,33 @@ class Program:
         return results
 
     def _output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
-        slot, storage, spec = step.step.outputs[output], step.storages[output], step.step.specs[output]
-        require(spec.dtype in (None, dtype))
-        if slot not in self.chain.used:
+        require(step.step.specs[output].dtype in (None, dtype))
+        if step.step.outputs[output] not in self.chain.used:
             return KernelArray(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
-        if storage == "dense":  # the memory belongs to the batch
-            for extent, known in zip(extents, spec.shape, strict=True):
-                self.check(self._number(extent) == known, fixed=False)
+        if step.storages[output] == "dense":  # the memory belongs to the batch
             address = self._register(None)
         else:
-            address = self._memory(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
-        registers = [self._number(extent).register for extent in extents]
-        guard = step.step.guard
-        flag = self._flags_of[guard].register if guard else -1
-        self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output], guard, flag))
+            address = self.take(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
+        self.place(step, output, address, extents, dtype)
         if step.streams and is_large(tuple([plain_value(extent) or 0 for extent in extents]), dtype, self._size):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
             self._later.append((KernelArray(made, (nbytes,), BYTE), KernelArray(address, (nbytes,), BYTE)))
             address = made
         return KernelArray(address, extents, dtype)
+
+    def place(self, step: SampleStep, output: int, address: Number, extents: tuple[Any, ...], dtype: np.dtype) -> None:
+        """Notes a result that is read after the chain."""
+        slot, storage, guard = step.step.outputs[output], step.storages[output], step.step.guard
+        if storage == "dense":
+            for extent, known in zip(extents, step.step.specs[output].shape, strict=True):
+                self.check(self._number(extent) == known, fixed=False)
+        registers = [self._number(extent).register for extent in extents]
+        flag = self._flags_of[guard].register if guard else -1
+        self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output], guard, flag))
+
+    def function(self, function: Any, inputs: Sequence[KernelArray]) -> Sequence[KernelArray]:
+        return record_function(self, self.chain.steps[self.step], function, inputs)
 
     def _finish(self) -> None:
         """Makes arrays of the lists. Every thread copies the records."""
@@ -377,7 +403,7 @@ class Program:
         tools = kernels.kernel_calls
         count = len(samples)
         columns = self._columns_of(batch)
-        if columns.table is None:
+        if columns.table is None or not all(permit(count) for permit in self._permits):
             return np.full(count, tools.REFUSED, np.int32)
         table, apart = columns.table, None
         if columns.apart:  # results that become arrays at once
@@ -473,7 +499,10 @@ class Program:
                 continue
             made.results = True
             made.sent |= place.sent
-            numbers = values.numbers(place.dtype, len(place.extents)) if type(values) is PlacedArrays else None
+            whole = (
+                type(values) is PlacedArrays and not self.chain.later
+            )  # else the steps that follow read the arrays of the rows
+            numbers = values.numbers(place.dtype, len(place.extents)) if whole else None
             if numbers is None:
                 made.apart.append(place)
             else:
@@ -543,7 +572,7 @@ class Program:
             chosen = active[guard].tolist()
             for sample in chosen if storage == "dense" else ():
                 held_by(batch, slot, sample)[...] = value
-            _keep(batch, rows, slot, storage, chosen, repeat(value), later)
+            keep(batch, rows, slot, storage, chosen, repeat(value), later)
         first = 0
         for place in columns.apart:
             assert apart is not None
@@ -551,28 +580,8 @@ class Program:
             first += numbers.shape[1]
             chosen = active[place.guard]
             made = place.of_samples(np.searchsorted(samples, chosen), numbers, blocks)
-            _keep(batch, rows, place.slot, place.storage, chosen.tolist(), made, later)
+            keep(batch, rows, place.slot, place.storage, chosen.tolist(), made, later)
         for place in self.places if later else ():
             if place.storage == "dense":
                 for sample in active[place.guard].tolist():
                     rows[sample][place.slot] = held_by(batch, place.slot, sample)
-
-
-def _keep(
-    batch: BatchRun,
-    rows: ChunkRows,
-    slot: int,
-    storage: str,
-    samples: Sequence[int],
-    results: Iterable[np.ndarray],
-    later: bool,
-) -> None:
-    values = batch.values[slot]
-    if later or storage != "table":
-        for sample, result in zip(samples, results) if later else ():
-            if storage == "table":
-                values[sample] = result
-            rows[sample][slot] = result
-        return
-    for sample, result in zip(samples, results):
-        values[sample] = result

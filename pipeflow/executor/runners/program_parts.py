@@ -18,7 +18,7 @@ from pipeflow.declare import (
     require,
 )
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.runners.sample_step import SampleStep
+from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import PlacedArrays
 
@@ -159,20 +159,21 @@ def _example(argument: Any) -> Any:
     return 0 if isinstance(argument, Number) else 0.0 if isinstance(argument, Real) else argument
 
 
+def _type(argument: Any) -> Any:
+    """The type of an argument of a kernel."""
+    if isinstance(argument, KernelArray):
+        return kernels.kernel_calls.array_type(argument.dtype, len(argument.extents))
+    if isinstance(argument, OfThread):
+        return kernels.kernel_calls.array_type(argument.find().dtype, argument.find().ndim)
+    return kernels.kernel_calls.type_of(_example(argument))
+
+
 class KernelCall:
     """A call of a kernel: its record, with the constants written in it."""
 
-    def __init__(self, kernel: Callable[..., Any], arguments: Sequence[Any], step: int) -> None:
+    def __init__(self, kernel: Any, arguments: Sequence[Any], step: int) -> None:
         tools = kernels.kernel_calls
-        types = [
-            tools.array_type(x.dtype, len(x.extents))
-            if isinstance(x, KernelArray)
-            else tools.array_type(x.find().dtype, x.find().ndim)
-            if isinstance(x, OfThread)
-            else tools.type_of(_example(x))
-            for x in arguments
-        ]
-        self.entry = tools.entry_of(kernel, tuple(types))
+        self.entry = kernel if isinstance(kernel, tools.Entry) else tools.entry_of(kernel, tuple(map(_type, arguments)))
         self.step = step
         self.registers: list[int] = []  # registers of the results
         self.moved: list[tuple[int, int]] = []  # register, place in the record
@@ -235,3 +236,24 @@ def value_of(given: Any) -> int:
     if given.value is None:
         raise NoTable
     return given.value
+
+
+def keep(
+    batch: BatchRun,
+    rows: ChunkRows,
+    slot: int,
+    storage: str,
+    samples: Sequence[int],
+    results: Iterable[np.ndarray],
+    later: bool,
+) -> None:
+    """Stores the results of samples in their slot."""
+    values = batch.values[slot]
+    if later or storage != "table":
+        for sample, result in zip(samples, results) if later else ():
+            if storage == "table":
+                values[sample] = result
+            rows[sample][slot] = result
+        return
+    for sample, result in zip(samples, results):
+        values[sample] = result

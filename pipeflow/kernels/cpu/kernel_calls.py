@@ -76,15 +76,21 @@ def offsets_of(row: np.dtype) -> dict[str, int]:
     return {name: field[1] for name, field in row.fields.items()}
 
 
-@cache
-@global_compiler_lock
-def _entry(arguments: tuple[types.Type, ...], result: types.Type) -> tuple[int, np.dtype]:
+def fields_of(arguments: tuple[types.Type, ...]) -> list[tuple[str, Any]]:
+    """The fields of a row for the arguments."""
     fields: list[tuple[str, Any]] = []
     for number, one in enumerate(arguments):
         if isinstance(one, types.Array):
             fields += [(str(number), np.int64), *((f"{number}_{axis}", np.int64) for axis in range(one.ndim))]
-        else:
+        elif not isinstance(one, types.Omitted):
             fields.append((str(number), numpy_support.as_dtype(one)))
+    return fields
+
+
+@cache
+@global_compiler_lock
+def _entry(arguments: tuple[types.Type, ...], result: types.Type) -> tuple[int, np.dtype]:
+    fields = fields_of(arguments)
     results = tuple(result) if isinstance(result, types.BaseTuple) else () if result == types.none else (result,)
     fields += [(f"r{number}", numpy_support.as_dtype(one)) for number, one in enumerate(results)]
     row = np.dtype(fields, align=True)
@@ -95,24 +101,47 @@ def _build(
     arguments: tuple[types.Type, ...], result: types.Type, results: tuple[types.Type, ...], row: np.dtype
 ) -> int:
     context = cpu_target.target_context
-    module = ir.Module("pipeflow_entry")
-    module.triple = binding.get_process_triple()
-    module.data_layout = str(context.target_data)
-    function = ir.Function(module, _ENTRY, f"pipeflow_entry_{next(_NUMBERS)}")
-    builder = ir.IRBuilder(function.append_basic_block())
-    kernel_address, row_address = function.args
+    builder, kernel_address, row_address = begin_entry()
     offsets = offsets_of(row)
 
     def place(name: str, kind: Any) -> Any:
         offset = ir.Constant(_INT64, offsets[name])
         return builder.inttoptr(builder.add(row_address, offset), kind.as_pointer())
 
+    values = arguments_of(builder, arguments, place)
+    convention = context.call_conv
+    callee = builder.inttoptr(kernel_address, convention.get_function_type(result, arguments).as_pointer())
+    status, returned = convention.call_function(builder, callee, result, arguments, values)
+    for position, one in enumerate(results):
+        value = builder.extract_value(returned, position) if isinstance(result, types.BaseTuple) else returned
+        stored = context.data_model_manager[one].as_data(builder, value)
+        builder.store(stored, place(f"r{position}", stored.type))
+    builder.ret(builder.select(status.is_error, ir.Constant(_INT32, STOPPED), ir.Constant(_INT32, 0)))
+    return finish_entry(builder)
+
+
+def begin_entry() -> tuple[Any, Any, Any]:
+    """The builder of a new entry, and its arguments: the addresses of a kernel and of a row."""
+    module = ir.Module("pipeflow_entry")
+    module.triple = binding.get_process_triple()
+    module.data_layout = str(cpu_target.target_context.target_data)
+    function = ir.Function(module, _ENTRY, f"pipeflow_entry_{next(_NUMBERS)}")
+    return ir.IRBuilder(function.append_basic_block()), *function.args
+
+
+def arguments_of(builder: Any, arguments: tuple[types.Type, ...], place: Callable[[str, Any], Any]) -> list[Any]:
+    """The arguments of a kernel, read from a row; ``place`` gives the pointer to a field with this name and type."""
+    context = cpu_target.target_context
+
     def number(name: str) -> Any:
         return builder.load(place(name, _INT64))
 
-    values = []
+    values: list[Any] = []
     for position, one in enumerate(arguments):
         name = str(position)
+        if isinstance(one, types.Omitted):
+            values.append(None)
+            continue
         if not isinstance(one, types.Array):
             stored = builder.load(place(name, context.get_data_type(one)))
             values.append(context.data_model_manager[one].from_data(builder, stored))
@@ -136,21 +165,19 @@ def _build(
             for axis, value in enumerate(each):
                 array = builder.insert_value(array, value, [model.get_field_position(field), axis])
         values.append(array)
-    convention = context.call_conv
-    callee = builder.inttoptr(kernel_address, convention.get_function_type(result, arguments).as_pointer())
-    status, returned = convention.call_function(builder, callee, result, arguments, values)
-    for position, one in enumerate(results):
-        value = builder.extract_value(returned, position) if isinstance(result, types.BaseTuple) else returned
-        stored = context.data_model_manager[one].as_data(builder, value)
-        builder.store(stored, place(f"r{position}", stored.type))
-    builder.ret(builder.select(status.is_error, ir.Constant(_INT32, STOPPED), ir.Constant(_INT32, 0)))
+    return values
+
+
+def finish_entry(builder: Any) -> int:
+    """The address of an entry in memory."""
     # Without optimisation: it is a dozen instructions that run once for each sample, and Numba's optimisation took five times as
     # long.
+    module = builder.module
     machine = binding.Target.from_triple(module.triple).create_target_machine(opt=0)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(str(module)), machine)
     engine.finalize_object()
     _ENGINES.append(engine)
-    return engine.get_function_address(function.name)
+    return engine.get_function_address(builder.function.name)
 
 
 _ENGINES: list[Any] = []  # the code stays in memory as long as its engine
@@ -171,7 +198,7 @@ def _call(_typing: Any, address: Any, function: Any, row: Any) -> Any:
 
 
 @intrinsic
-def _load(_typing: Any, address: Any) -> Any:
+def load_number(_typing: Any, address: Any) -> Any:
     """The integer of 8 bytes at an address."""
     del address
 
@@ -211,7 +238,9 @@ def _now(_typing: Any, clock: Any, number: Any) -> Any:
 
 
 OPERATIONS = ("+", "-", "*", "//", "max", "==", "!=", "<", "<=")
-ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL, SKIP = range(14)
+ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, MEMORY, RESULT, CALL, SKIP, ROOM = range(
+    15
+)
 # Status of a sample: another program may describe it, no program does, or its file needs more memory.
 UNDESCRIBED, REFUSED, LARGER_FILE = 2, 3, 4
 ALIGNMENT = 64
@@ -228,7 +257,8 @@ def run(
 
     An instruction is (operation, target, source, source); CHECK has a status in place of the target. A call is (address of the
     entry, address of the kernel, first move, last move, step). A move is (register, address in the record, 1 if it is a result).
-    SKIP goes on at the target if the source is 0. A column is (register, address, distance of two samples, what it is for,
+    SKIP goes on at the target if the source is 0. ROOM gives the address that the next MEMORY will have, or RESULT if the last
+    number is 1, and the bytes that are left there. A column is (register, address, distance of two samples, what it is for,
     register that is 0 for samples without it, or -1). ``inputs`` are the columns of the first registers:
     their address, their distance, their number, 1 if they are by row. ``held`` are the registers, with the constants.
     ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all. Returns the first
@@ -243,12 +273,12 @@ def run(
         status[row] = 0
         first = inputs[0] + inputs[1] * (row if inputs[3] else sample)
         for at in range(inputs[2]):
-            held[at] = _load(first + 8 * at)
+            held[at] = load_number(first + 8 * at)
         for at in range(len(columns)):
             register, address, distance, what, _ = columns[at]
             place = address + distance * (row if what >= BY_ROW else sample)
             if what & 3 == LOADED:
-                held[register] = _load(place)
+                held[register] = load_number(place)
             elif what & 3 == ADDRESS:
                 held[register] = place
         following = 0  # the instruction after a step that is skipped
@@ -270,7 +300,7 @@ def run(
                 for move in range(first, last):
                     source, address, back = moves[move]
                     if back:
-                        held[source] = _load(address)
+                        held[source] = load_number(address)
             elif operation == CHECK:
                 if not held[one]:
                     status[row] = target
@@ -288,6 +318,9 @@ def run(
                 found += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
                 if found > results[1]:
                     return row, 0, found - placed, failed
+            elif operation == ROOM:
+                held[target] = results[0] + found if other else memory[0] + used
+                held[one] = results[1] - found if other else memory[1] - used
             else:
                 a, b = held[one], held[other]
                 if operation == ADD:

@@ -8,7 +8,6 @@ on. Failed trials are recorded on disk by the code of the function, next to its 
 """
 
 import atexit
-import itertools
 import json
 import logging
 import math
@@ -28,6 +27,7 @@ from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
 from pipeflow import timing
+from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.at_work import at_work
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
@@ -62,8 +62,8 @@ class _TriedVersion:
         self.trusted = False
         self.agreed = 0
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
-        self.numbers = itertools.count(1)
         self.every = EVERY
+        self.left = EVERY  # calls until the next comparison
         self.report = TrialReport("compiling")
 
 
@@ -109,8 +109,11 @@ class Tried:
             result = call(*[_read_only(array) for array in arrays], **named)
         except Exception as raised:
             error = raised
-        if error is None and trial.trusted and next(trial.numbers) % trial.every:
-            return _as_plain(result, trial.form)
+        if error is None and trial.trusted:
+            trial.left -= 1
+            if trial.left > 0:
+                return _as_plain(result, trial.form)
+            trial.left = trial.every
         if before is not None:
             generator.bit_generator.state = before
         kept = [array.copy() for array in arrays] if error is not None else arrays
@@ -123,6 +126,24 @@ class Tried:
             self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
             return plain
         return self._compared(trial, result, plain, arrays)
+
+    def native(self, kinds: Any) -> tuple[Any, Callable[[int], bool]] | None:
+        """The compiled version for programs, which is None if no program can call it, and a question that is asked before it runs
+        for several samples: False if this function must be called for one of them. None as long as results are compared.
+        """
+        trial = self._trials.get(kinds)
+        call = None if trial is None else trial.call
+        if trial is None or call is None or not trial.trusted:
+            return None
+        made = kernels.user_calls.native(call, [array_type(dtype, ndim, True) for dtype, ndim in kinds])
+
+        def permit(samples: int) -> bool:
+            if trial.call is not call or trial.left <= samples or not self._is_same():
+                return False
+            trial.left -= samples
+            return True
+
+        return made if made is None or _same_types(made.outputs, trial.form) else None, permit
 
     def _compared(self, trial: _TriedVersion, result: Any, plain: Any, arrays: Sequence[np.ndarray]) -> Any:
         with self._lock:
@@ -153,6 +174,7 @@ class Tried:
             return
         if trial.spent > 0:
             trial.every = max(EVERY, math.ceil(trial.plain_spent / trial.spent / COMPARING))
+        trial.left = trial.every
         trial.trusted = True
         trial.report = TrialReport("compiled")
 
@@ -267,6 +289,15 @@ def _form_of(plain: Any) -> Any:
     if isinstance(plain, (bool, int, float, np.generic)):
         return type(plain)
     raise TypeError(f"a result of type {type(plain).__name__} is not compared")
+
+
+def _same_types(outputs: Any, form: Any) -> bool:
+    """True if compiled results have the types of the plain ones without a conversion."""
+    forms = form[1] if isinstance(form, tuple) else (form,)
+    return len(forms) == len(outputs) and all(
+        one is None or (not isinstance(one, tuple) and np.asarray(one(0)).dtype == dtype)
+        for one, (dtype, _) in zip(forms, outputs)
+    )
 
 
 def _as_plain(result: Any, form: Any) -> Any:

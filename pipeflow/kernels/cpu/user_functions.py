@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
+from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu.kernel_files import cache_class, keep
 from pipeflow.kernels.kept_code import folder_for
 
@@ -95,6 +96,11 @@ class Jitted:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.func = function
         self._dispatcher = dispatcher(function)
+
+    @cached_property
+    def versions(self) -> Any:
+        """The versions that programs of chains call."""
+        return kernels.user_calls.CompiledVersions(self._dispatcher)
 
     def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
         try:

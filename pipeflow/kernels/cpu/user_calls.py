@@ -1,0 +1,322 @@
+"""Compiled functions of the user as kernels of programs, which call their machine code.
+
+A function returns arrays in memory of Numba's runtime, and their extents are known only after the call. The entry of such a
+function (kernel_calls.py) calls it, copies the results to the memory that is left for them, frees those of Numba, and returns
+the extents. The function is the one that Numba has compiled for calls from Python, so the results are the same.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+from numba.core.runtime import _nrt_python
+from numba.extending import intrinsic
+from numba.np import numpy_support
+
+from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels.cpu import kernel_calls
+from pipeflow.kernels.cpu.jit import kernel, types_of
+from pipeflow.kernels.cpu.user_functions import array_type
+
+Kinds = tuple[tuple[np.dtype, int], ...]  # type and number of axes of each array
+_BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_POINTER = _BYTE.as_pointer()
+
+
+class NativeFunction:
+    """A function that is compiled for inputs of certain types."""
+
+    def __init__(self, compiled: Any, outputs: Kinds, types_of_results: Sequence[types.Type], writes: bool) -> None:
+        self._compiled = compiled  # Numba's result, which has the code
+        self._results = types_of_results
+        self.outputs = outputs
+        self.writes = writes  # True if it may write to its inputs
+
+    def entry(self, places: tuple[int, ...]) -> kernel_calls.Entry:
+        """The entry. Its arguments are the inputs, and then address and size of each memory for results; ``places`` has the
+        number of the memory of each output. Its results are the extents of the outputs, one after another.
+        """
+        library, described = self._compiled.library, self._compiled.fndesc
+        address = library.get_pointer_to_function(described.llvm_func_name)
+        signature = self._compiled.signature
+        return kernel_calls.Entry(
+            address, *_entry(tuple(signature.args), signature.return_type, tuple(self._results), places)
+        )
+
+
+class CompiledVersion:
+    """A function for inputs of certain types, which a thread compiles."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.function: NativeFunction | None = None  # None if compiled code cannot call it
+
+
+class CompiledVersions:
+    """The versions of a function."""
+
+    def __init__(self, compiled: Dispatcher) -> None:
+        self._dispatcher = compiled
+        self._known: dict[Any, CompiledVersion] = {}
+        self._lock = threading.Lock()
+
+    def find(self, inputs: Kinds, writable: tuple[bool, ...]) -> CompiledVersion:
+        """The version for inputs of these types, of which the function may write to those that are ``writable``."""
+        with self._lock:
+            known = self._known.get((inputs, writable))
+            if known is None:
+                known = self._known[inputs, writable] = CompiledVersion()
+                kernels.tried_functions.in_background(lambda: self._compile(known, inputs, writable))
+        if not known.ready and os.environ.get("PIPEFLOW_START") == "wait":
+            kernels.tried_functions.wait_for_trials()
+        return known
+
+    def _compile(self, version: CompiledVersion, inputs: Kinds, writable: tuple[bool, ...]) -> None:
+        """Compiles a version that writes to no input; if the function does write, one for those that it may write to."""
+        for rights in dict.fromkeys([(False,) * len(inputs), writable]):
+            wanted = [array_type(dtype, ndim, not right) for (dtype, ndim), right in zip(inputs, rights)]
+            try:
+                version.function = native(self._dispatcher, wanted, any(rights))
+                break
+            except Exception:  # the call from Python reports why it cannot be compiled
+                continue
+        version.ready = True
+
+
+def native(compiled: Dispatcher, inputs: Sequence[types.Type], writes: bool = False) -> NativeFunction | None:
+    """A dispatcher for inputs of these types, compiled if it is not yet; None if no program can call it."""
+    options = compiled.targetoptions
+    if not options.get("nogil") or options.get("parallel") or options.get("forceobj"):
+        return None
+    signature = tuple(compiled._compiler.fold_argument_types(tuple(inputs), {})[1])  # type: ignore[attr-defined]
+    compiled.compile(signature)
+    made = compiled.overloads[signature]
+    if made.objectmode or made.lifted:
+        return None
+    found = made.signature.return_type
+    results = list(found) if isinstance(found, types.BaseTuple) else [found]
+    outputs = [_kind_of(one) for one in results]
+    if not outputs or isinstance(found, types.BaseNamedTuple) or None in outputs:
+        return None
+    return NativeFunction(made, tuple(one for one in outputs if one), results, writes)
+
+
+def _kind_of(result: types.Type) -> tuple[np.dtype, int] | None:
+    """The type that a result has in Python, with its number of axes; None if a program cannot copy it."""
+    if isinstance(result, types.Array):
+        try:
+            dtype = numpy_support.as_dtype(result.dtype)
+        except NotImplementedError:
+            return None
+        return (dtype, result.ndim) if dtype.kind in "biuf" else None
+    if isinstance(result, types.Boolean):
+        return np.dtype(bool), 0
+    if isinstance(result, types.Integer):  # a Python number; one of uint64 that is no int64 is left to Python
+        return np.dtype(np.int64), 0
+    return (np.dtype(np.float64), 0) if result in (types.float32, types.float64) else None
+
+
+# The entry.
+
+
+@cache
+@global_compiler_lock
+def _entry(
+    arguments: tuple[types.Type, ...], result: types.Type, results: tuple[types.Type, ...], places: tuple[int, ...]
+) -> tuple[int, np.dtype]:
+    fields = kernel_calls.fields_of(arguments)
+    first = sum(not isinstance(one, types.Omitted) for one in arguments)  # the number of inputs
+    memories = max(places) + 1
+    fields += [(str(first + number), np.int64) for number in range(2 * memories)]
+    axes = sum(getattr(one, "ndim", 0) for one in results)
+    fields += [(f"r{number}", np.int64) for number in range(axes)]
+    row = np.dtype(fields, align=True)
+    offsets = kernel_calls.offsets_of(row)
+    context = cpu_target.target_context
+    builder, function_address, row_address = kernel_calls.begin_entry()
+
+    def place(name: str, kind: Any) -> Any:
+        return builder.inttoptr(builder.add(row_address, _INT64(offsets[name])), kind.as_pointer())
+
+    values = kernel_calls.arguments_of(builder, arguments, place)
+    convention = context.call_conv
+    callee = builder.inttoptr(function_address, convention.get_function_type(result, arguments).as_pointer())
+    status, returned = convention.call_function(builder, callee, result, arguments, values)
+    with builder.if_then(status.is_error, likely=False):
+        _free_exception(builder, status)
+        builder.ret(_INT32(kernel_calls.STOPPED))
+    addresses = [builder.load(place(str(first + 2 * k), _INT64)) for k in range(memories)]
+    left = [builder.load(place(str(first + 2 * k + 1), _INT64)) for k in range(memories)]
+    number, end = 0, _INT32(0)
+    for position, (one, memory) in enumerate(zip(results, places)):
+        value = builder.extract_value(returned, position) if isinstance(result, types.BaseTuple) else returned
+        if isinstance(one, types.Array):
+            array = context.make_array(one)(context, builder, value=value)
+            extents = cgutils.unpack_tuple(builder, array.shape, one.ndim)
+            for extent in extents:
+                builder.store(extent, place(f"r{number}", _INT64))
+                number += 1
+            size = numpy_support.as_dtype(one.dtype).itemsize
+            nbytes: Any = _INT64(size)
+            for extent in extents:
+                nbytes = builder.mul(nbytes, extent)
+            with builder.if_then(builder.icmp_signed("<=", nbytes, left[memory])):
+                _copy(builder, one, array, extents, addresses[memory], nbytes, size)
+            _release(builder, array.meminfo)
+        else:
+            stored = _plain_number(builder, one, value)
+            if one == types.uint64:
+                other = builder.icmp_signed("<", value, _INT64(0))
+                end = builder.select(other, _INT32(kernel_calls.REFUSED), end)
+            nbytes = _INT64(stored.type.width // 8 if isinstance(stored.type, ir.IntType) else 8)
+            with builder.if_then(builder.icmp_signed("<=", nbytes, left[memory])):
+                builder.store(stored, builder.inttoptr(addresses[memory], stored.type.as_pointer()))
+        more = builder.and_(builder.add(nbytes, _INT64(kernel_calls.ALIGNMENT - 1)), _INT64(-kernel_calls.ALIGNMENT))
+        addresses[memory] = builder.add(addresses[memory], more)
+        left[memory] = builder.sub(left[memory], more)
+    builder.ret(end)
+    return kernel_calls.finish_entry(builder), row
+
+
+def _helper(builder: Any, name: str) -> Any:
+    """A function of Numba's runtime with one argument, a pointer."""
+    address = _nrt_python.c_helpers[name]
+    return builder.inttoptr(_INT64(address), ir.FunctionType(ir.VoidType(), [_POINTER]).as_pointer())
+
+
+def _release(builder: Any, owner: Any) -> None:
+    """Gives back the memory of a result, if it is not that of an input."""
+    owned = builder.bitcast(owner, _POINTER)
+    with builder.if_then(builder.icmp_unsigned("!=", owned, ir.Constant(_POINTER, None))):
+        builder.call(_helper(builder, "MemInfo_release"), [owned])
+
+
+def _free_exception(builder: Any, status: Any) -> None:
+    """Frees the memory of an exception with values of the call; the others are constants."""
+    described = builder.load(status.excinfoptr)
+    with builder.if_then(builder.icmp_signed(">", builder.extract_value(described, 4), _INT32(0))):
+        builder.call(_helper(builder, "Free"), [builder.extract_value(described, 2)])
+        builder.call(_helper(builder, "Free"), [builder.bitcast(status.excinfoptr, _POINTER)])
+
+
+def _plain_number(builder: Any, one: types.Type, value: Any) -> Any:
+    """A number as the array that Python makes of it: of float64, int64 or bool."""
+    if isinstance(one, types.Boolean):
+        return builder.zext(value, _BYTE)
+    if isinstance(one, types.Integer):
+        return (builder.sext if one.signed else builder.zext)(value, _INT64) if one.bitwidth < 64 else value
+    return builder.fpext(value, ir.DoubleType()) if one == types.float32 else value
+
+
+def _copy(
+    builder: Any, one: types.Array, array: Any, extents: Sequence[Any], address: Any, nbytes: Any, size: int
+) -> None:
+    target = builder.inttoptr(address, _POINTER)
+    if one.layout == "C" or one.ndim == 0:
+        cgutils.raw_memcpy(builder, target, builder.bitcast(array.data, _POINTER), nbytes, 1)
+        return
+    strides = cgutils.unpack_tuple(builder, array.strides, one.ndim)
+    lists = []
+    for numbers in (extents, strides):
+        memory = cgutils.alloca_once(builder, _INT64, one.ndim)
+        for axis, number in enumerate(numbers):
+            builder.store(number, builder.gep(memory, [_INT32(axis)]))
+        lists.append(builder.ptrtoint(memory, _INT64))
+    data = builder.ptrtoint(array.data, _INT64)
+    context, arguments = cpu_target.target_context, (types.int64,) * 6
+    convention = context.call_conv
+    callee = builder.inttoptr(
+        _INT64(_gather_address()), convention.get_function_type(types.none, arguments).as_pointer()
+    )
+    values = [data, address, *lists, _INT64(one.ndim), _INT64(size)]
+    convention.call_function(builder, callee, types.none, arguments, values)
+
+
+@intrinsic
+def _move(_typing: Any, target: Any, source: Any, nbytes: Any) -> Any:
+    """Copies bytes from one address to another."""
+    del target, source, nbytes
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        places = [builder.inttoptr(address, _POINTER) for address in arguments[:2]]
+        cgutils.raw_memcpy(builder, *places, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+def _moves_item(width: int) -> Callable[..., Any]:
+    @intrinsic
+    def move(_typing: Any, target: Any, source: Any) -> Any:
+        """Copies one element from one address to another."""
+        del target, source
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            places = [builder.inttoptr(address, ir.IntType(8 * width).as_pointer()) for address in arguments]
+            builder.store(builder.load(places[1], align=1), places[0], align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return move
+
+
+_move_1, _move_2, _move_4, _move_8 = map(_moves_item, (1, 2, 4, 8))
+_number_at = kernel_calls.load_number
+SHORT = 32  # bytes that are copied element by element: a call for more bytes is as fast
+
+
+@kernel
+def gather(source, out, extents, strides, axes, size):
+    """Copies an array with any strides to contiguous memory. All numbers but the last two are addresses."""
+    rows = 1
+    for axis in range(axes - 1):
+        rows *= _number_at(extents + 8 * axis)
+    last, step = _number_at(extents + 8 * (axes - 1)), _number_at(strides + 8 * (axes - 1))
+    if not last:
+        return
+    for row in range(rows):
+        rest, place = row, source
+        for axis in range(axes - 2, -1, -1):
+            extent = _number_at(extents + 8 * axis)
+            place += rest % extent * _number_at(strides + 8 * axis)
+            rest //= extent
+        if step == size and last * size > SHORT:
+            _move(out, place, last * size)
+        elif size == 1:
+            for item in range(last):
+                _move_1(out + item, place + item * step)
+        elif size == 2:
+            for item in range(last):
+                _move_2(out + 2 * item, place + item * step)
+        elif size == 4:
+            for item in range(last):
+                _move_4(out + 4 * item, place + item * step)
+        else:
+            for item in range(last):
+                _move_8(out + 8 * item, place + item * step)
+        out += last * size
+
+
+@kernel
+def copy_bytes(source, out):
+    """Copies bytes: a function that writes to its input gets a copy, so the sample can be processed again."""
+    for item in range(source.size):
+        out[item] = source[item]
+
+
+@cache
+def _gather_address() -> int:
+    signature = types_of(1, 1, 1, 1, 1, 1)
+    gather.compile(signature)
+    made = gather.overloads[signature]
+    return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)

@@ -1,0 +1,537 @@
+"""python_function with jit=True and jit="auto" in chains: the results and errors are those of calls from Python."""
+
+import functools
+import gc
+
+import numba
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+from pipeflow import Spec, fn, pipeline_def, types
+from pipeflow.executor.runners import chain
+from pipeflow.kernels import cpu
+from pipeflow.kernels.cpu import kernel_calls, start, user_calls
+
+RNG = np.random.default_rng(3)
+SAMPLES = [RNG.integers(0, 255, (20 - part, 30, 3), np.uint8) for part in (0, 1, 1, 0)]
+BATCHES = 4
+trials = cpu.tried_functions
+
+
+@pytest.fixture(autouse=True)
+def ready(monkeypatch):
+    """The code is loaded, as it is some seconds after the start of a program."""
+    monkeypatch.setattr(start.state, "starting", False)
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    kernel_calls.load()
+
+
+@pytest.fixture
+def no_array_is_left():
+    """All memory that Numba's runtime allocates in the test is free at its end."""
+    gc.collect()
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    yield
+    gc.collect()
+    after = rtsys.get_allocation_stats()
+    _nrt_python.memsys_disable_stats()
+    assert after.mi_alloc > before.mi_alloc
+    # Threads of earlier tests may still free arrays.
+    assert after.mi_alloc - before.mi_alloc <= after.mi_free - before.mi_free
+    assert after.alloc - before.alloc <= after.free - before.free
+
+
+def in_loops(x):
+    result = np.empty(x.shape, np.uint8)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                result[i, j, c] = 255 - x[i, j, c]
+    return result
+
+
+def rows_backwards(x):
+    return x[::-1, :, 0]
+
+
+def columns_backwards(x):
+    return x[:, ::-1]
+
+
+def turned(x):
+    return x.T
+
+
+def turned_floats(x):
+    return np.transpose(x.astype(np.float64), (2, 0, 1))
+
+
+def same(x):
+    return x
+
+
+def part_of_a_result(x):
+    return (x * np.int16(3))[2:, 1:-1, 1:]
+
+
+def every_second(x):
+    return x[1::2, ::3].astype(np.float32)
+
+
+def smaller_each_time(x):
+    return x[: x[0, 0, 0] % 7, : x[0, 0, 1]]
+
+
+def one_pixel(x):
+    return x[3, 4]
+
+
+def mean(x):
+    return x.mean()
+
+
+def total(x):
+    return x.sum()
+
+
+def huge(x):
+    return np.uint64(2**64 - 1) if x.shape[0] == 19 else np.uint64(7)
+
+
+def is_high(x):
+    return x.shape[0] > 19
+
+
+def single(x):
+    return np.float32(x[0, 0, 0]) / np.float32(7)
+
+
+def a_small_integer(x):
+    return x[0, 0, 0]
+
+
+def negative(x):
+    return np.int16(-x.shape[0])
+
+
+def without_elements(x):
+    return x[:0]
+
+
+def several_temporaries(x):
+    a = x.astype(np.float32)
+    b = a * 2 - a.mean()
+    return np.clip(b, 0, 255).astype(np.uint8)
+
+
+def larger(x):
+    result = np.zeros((x.shape[0] * 3, x.shape[1], 3), np.int64)
+    result[: x.shape[0]] = x
+    return result
+
+
+def in_place(x):
+    x[0] = 7
+    x[:, 0] = x[:, 1]
+    return x
+
+
+def in_place_by_another_name(x):
+    y = x[::2]
+    y[:] = 0
+    return x[1:]
+
+
+def in_a_tuple(x):
+    return (x + x,)
+
+
+def with_default(x, factor=3):
+    return x * factor
+
+
+ONE = [
+    in_loops,
+    rows_backwards,
+    columns_backwards,
+    turned,
+    turned_floats,
+    same,
+    part_of_a_result,
+    every_second,
+    smaller_each_time,
+    one_pixel,
+    mean,
+    total,
+    is_high,
+    single,
+    a_small_integer,
+    negative,
+    without_elements,
+    several_temporaries,
+    larger,
+    in_place,
+    in_place_by_another_name,
+    in_a_tuple,
+    with_default,
+    numba.njit(nogil=True)(in_loops),
+]
+
+
+def collected(definition, monkeypatch, chained, threads, batch_size=4):
+    """The outputs of some batches or the error, and the number of samples of the last batch that a chain has done."""
+    done, run, able = [], chain.Chain.run, chain._able
+
+    def counted(self, batch, rows, *rest):
+        samples = run(self, batch, rows, *rest)
+        done.extend(samples if batch.index == BATCHES - 1 else ())
+        return samples
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain.Chain, "run", counted)
+        patch.setattr(chain, "_able", lambda step: chained and able(step))
+        options = {"num_threads": threads, "device_id": None, "seed": 5, "enable_conditionals": True}
+        pipe = pipeline_def(batch_size=batch_size, **options)(definition)()
+        pipe.build()
+        results = []
+        try:
+            for _ in range(BATCHES):
+                outputs = pipe.run()
+                results.append([[(x.tobytes(), x.dtype, x.shape) for x in map(np.asarray, one)] for one in outputs])
+        except Exception as error:
+            results.append((type(error), str(error), error.__notes__))
+    return results, len(done)
+
+
+def both(definition, monkeypatch, threads=1):
+    """The number of samples of the last batch that chains have done; all results are those of calls from Python."""
+    found, done = collected(definition, monkeypatch, True, threads)
+    expected, none = collected(definition, monkeypatch, False, threads)
+    assert found == expected
+    assert none == 0
+    return done
+
+
+def images():
+    return fn.external_source(lambda: [x.copy() for x in SAMPLES], layout="HWC")
+
+
+@pytest.mark.parametrize("function", ONE, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_result(function, threads, monkeypatch):
+    """Alone, after a compiled step and before one."""
+
+    def alone():
+        return fn.python_function(images(), function=function, jit=True)
+
+    def after():
+        return fn.python_function(fn.flip(images(), vertical=1), function=function, jit=True)
+
+    def before_another():
+        return fn.cast(fn.python_function(fn.flip(images()), function=function, jit=True), dtype=types.FLOAT64)
+
+    definitions = [alone, after, *([] if function.__name__.startswith("in_place") else [before_another])]
+    counts = [both(definition, monkeypatch, threads) for definition in definitions]
+    least = len(SAMPLES) if threads == 1 else 1  # of the other thread the last batch may be the first with a program
+    assert min(counts) >= least
+
+
+def test_an_integer_that_is_too_large_for_most_is_left_to_python(monkeypatch):
+    """Of uint64, which Python turns into an array of another type."""
+
+    def definition():
+        return fn.python_function(images(), function=huge, jit=True)
+
+    assert both(definition, monkeypatch) == 0  # the batch has two types, which is an error
+
+
+@pytest.mark.usefixtures("no_array_is_left")
+@pytest.mark.parametrize("function", [in_loops, turned, several_temporaries, smaller_each_time, in_place, in_a_tuple])
+def test_the_memory_of_results_is_freed(function, monkeypatch):
+    """Also if results are copied from inside of larger ones, or are the input."""
+
+    def definition():
+        return fn.python_function(fn.flip(images()), function=function, jit=True)
+
+    assert collected(definition, monkeypatch, True, 1)[1] == len(SAMPLES)
+
+
+def two(x, y):
+    return y[0], x.T, x[0, 0, 0] > 3, np.float64(y.shape[1])
+
+
+def from_two(x, y):
+    height = min(x.shape[0], y.shape[0])
+    return x[:height] + y[:height].astype(np.float32)
+
+
+@pytest.mark.parametrize("used", [(0, 1, 2, 3), (3, 1), (2,), (0,)])
+def test_several_inputs_and_results(used, monkeypatch):
+    """Some results are read by other steps, some are outputs, some are not used."""
+
+    def definition():
+        data = images()
+        made = fn.python_function(
+            fn.flip(data), fn.cast(data, dtype=types.FLOAT), function=two, num_outputs=4, jit=True
+        )
+        joined = fn.python_function(made[1], fn.cast(made[1], dtype=types.FLOAT), function=from_two, jit=True)
+        return (*[made[number] for number in used], fn.cast(joined, dtype=types.INT32))
+
+    assert both(definition, monkeypatch) == len(SAMPLES)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        Spec(np.uint8, (None, None, 3), "HWC"),
+        Spec(np.uint8),
+        Spec(None, (None, None, None)),
+        Spec(np.float32, (None, 30, 3)),
+        Spec(np.uint8, (20, 30, 3)),
+        Spec(np.uint8, None, "HW"),
+        {"image": Spec(np.uint8, (None, 30, 3), "HWC")},
+    ],
+)
+def test_declared_results(outputs, monkeypatch):
+    """Results that are as declared, and others, which are an error."""
+
+    def definition():
+        made = fn.python_function(images(), function=in_loops, jit=True, outputs=outputs)
+        return made["image"] if isinstance(outputs, dict) else made
+
+    both(definition, monkeypatch)
+
+
+def test_dense_results(monkeypatch):
+    """Memory of the batch, for results whose shapes are declared."""
+
+    def definition():
+        data = fn.crop(images(), crop=(10, 12))
+        spec = Spec(np.uint8, (10, 12, 3), "HWC")
+        made = fn.python_function(data, function=in_loops, jit=True, outputs=spec)
+        return made, fn.python_function(made, function=mean, jit=True, outputs=Spec(np.float64, ()))
+
+    assert both(definition, monkeypatch) == len(SAMPLES)
+
+
+def test_a_number_of_another_type_is_converted_by_python(monkeypatch):
+    """Compiled code returns float64, and Python makes the declared float32 of it."""
+
+    def definition():
+        return fn.python_function(images(), function=mean, jit=True, outputs=Spec(np.float32, ()))
+
+    assert both(definition, monkeypatch) == 0
+
+
+def test_a_declared_shape_that_some_samples_do_not_have(monkeypatch):
+    def definition():
+        spec = Spec(np.uint8, (20, 30, 3))
+        return fn.python_function(images(), function=in_loops, jit=True, outputs=spec, on_error="skip")
+
+    found, done = collected(definition, monkeypatch, True, 1)
+    expected, _ = collected(definition, monkeypatch, False, 1)
+    assert found == expected
+    assert done
+
+
+def odd(x):
+    if x.shape[0] == 19:
+        raise ValueError("odd", x.shape[0], x.shape[1])
+    return x + x
+
+
+def bad_shape(x):
+    return x.reshape(5, 120, 3)
+
+
+@pytest.mark.parametrize("function", [odd, bad_shape])
+@pytest.mark.parametrize("rule", ["raise", "skip", "replace"])
+def test_errors(function, rule, monkeypatch):
+    """A sample that fails is processed again by Python: the error, its notes and the rule are the same."""
+
+    def definition():
+        data = fn.flip(images())
+        return fn.python_function(data, function=function, jit=True, on_error=rule), data
+
+    both(definition, monkeypatch)
+
+
+def test_an_input_that_others_read_is_not_changed(monkeypatch):
+    """The function cannot be compiled for it, with the same error."""
+
+    def definition():
+        data = fn.flip(images())
+        return fn.python_function(data, function=in_place, jit=True), data
+
+    found, _ = collected(definition, monkeypatch, True, 1)
+    assert "it writes to an input that is read-only" in found[0][1]
+    both(definition, monkeypatch)
+
+
+def with_rng(x, rng):
+    return x + np.uint8(rng.random() * 9)
+
+
+def half(x, factor):
+    return x * factor
+
+
+def printed(x):
+    with numba.objmode(y="uint8[:,:,:]"):
+        y = x.copy()
+    return y
+
+
+def with_nested_results(x):
+    return (x, x), x
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        (with_rng, 1),
+        (functools.partial(half, factor=0.5), 1),
+        (printed, 1),
+        (with_nested_results, 2),
+        (numba.njit(in_loops), 1),
+        (numba.njit(nogil=True, parallel=True)(in_loops), 1),
+    ],
+)
+def test_functions_that_only_python_calls(function, count, monkeypatch):
+    """Those that draw numbers, use objects of Python, hold the interpreter, or return other things than arrays and numbers."""
+
+    def definition():
+        made = fn.python_function(fn.flip(images()), function=function, num_outputs=count, jit=True)
+        return made[0] if count > 1 else made
+
+    calls = []
+    monkeypatch.setattr(user_calls.NativeFunction, "entry", lambda *_: calls.append(1))
+    both(definition, monkeypatch)
+    assert not calls
+
+
+def test_in_a_branch(monkeypatch):
+    """Samples that do not take the branch are not passed to the function, which would fail for them."""
+    flags = [np.array(x.shape[0] == 20) for x in SAMPLES]
+
+    def definition():
+        data = fn.flip(images())
+        if fn.external_source(lambda: flags):
+            made = fn.python_function(data, function=odd, jit=True)
+        else:
+            made = fn.brightness(data, brightness_shift=0.1)
+        return made, fn.flip(made)
+
+    assert both(definition, monkeypatch) >= len(SAMPLES)
+
+
+def with_many(x):
+    return np.full((int(x[0, 0, 0]) * 400, 500), x[0, 0, 1], np.int64)
+
+
+def test_results_that_need_more_memory(monkeypatch):
+    """Results of very unequal sizes: memory for them is taken again, and the function runs again."""
+    sizes = [np.full((4, 4, 3), number, np.uint8) for number in (0, 1, 9, 2, 0, 3, 12, 1)]
+
+    def definition():
+        data = fn.flip(fn.external_source(lambda: sizes, layout="HWC"))
+        made = fn.python_function(data, function=with_many, jit=True)
+        return made, fn.python_function(made, function=rows_of_two, jit=True)
+
+    found, done = collected(definition, monkeypatch, True, 1, len(sizes))
+    assert found == collected(definition, monkeypatch, False, 1, len(sizes))[0]
+    assert done == len(sizes)
+
+
+def rows_of_two(x):
+    return x[::-2]
+
+
+# jit="auto"
+
+
+def sum_of_three(x):
+    return x[:, :, 0] + x[:, :, 1] + x[:, :, 2]
+
+
+def test_auto_joins_after_the_comparisons(tmp_path, monkeypatch):
+    """From then on a chain runs it, and leaves the samples that are compared again to Python."""
+    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
+    monkeypatch.setattr(trials, "CHECKED", 5)
+    monkeypatch.setattr(trials, "EVERY", 6)
+    monkeypatch.setattr(trials.timing, "processor", lambda: 0.0)
+    monkeypatch.setattr(chain, "PAUSE", 1)
+    monkeypatch.setattr(
+        cpu.tried_functions.Tried, "__call__", counting(cpu.tried_functions.Tried.__call__, calls := [])
+    )
+    done, run = [], chain.Chain.run
+
+    def counted(self, *rest):
+        samples = run(self, *rest)
+        done.append(len(samples))
+        return samples
+
+    monkeypatch.setattr(chain.Chain, "run", counted)
+    compared, plain = [], sum_of_three
+
+    @pipeline_def(batch_size=len(SAMPLES), num_threads=1, device_id=None)
+    def pipeline():
+        return fn.python_function(fn.flip(images()), function=plain, jit="auto")
+
+    pipe = pipeline()
+    pipe.build()
+    expected = [sum_of_three(x[:, ::-1]) for x in SAMPLES]
+    for _ in range(12):
+        trials.wait_for_trials()
+        (output,) = pipe.run()
+        assert all(map(np.array_equal, map(np.asarray, output), expected))
+    assert not compared
+    assert sum(done) + len(calls) >= 12 * len(SAMPLES)
+    assert sum(done) >= len(SAMPLES)
+    assert len(calls) >= 5 + len(SAMPLES)  # those of the trial, and a chunk with a comparison
+
+
+def counting(function, calls):
+    def counted(self, *arguments, **named):
+        calls.append(1)
+        return function(self, *arguments, **named)
+
+    return counted
+
+
+FACTOR = 2
+
+
+def with_a_global(x):
+    return x * FACTOR
+
+
+def test_auto_leaves_the_chain_if_a_value_from_outside_changes(tmp_path, monkeypatch):
+    """The new value is used at once, as without chains."""
+    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
+    monkeypatch.setattr(trials, "CHECKED", 2)
+    monkeypatch.setattr(trials.timing, "processor", lambda: 0.0)
+    monkeypatch.setattr(chain, "PAUSE", 1)
+
+    @pipeline_def(
+        batch_size=len(SAMPLES),
+        num_threads=1,
+        device_id=None,
+        prefetch_queue_depth=1,
+        exec_async=False,
+        exec_pipelined=False,
+    )
+    def pipeline():
+        return fn.python_function(fn.flip(images()), function=with_a_global, jit="auto")
+
+    pipe = pipeline()
+    pipe.build()
+    for _ in range(6):
+        trials.wait_for_trials()
+        pipe.run()
+    monkeypatch.setitem(globals(), "FACTOR", 3)
+    (output,) = pipe.run()
+    (output,) = pipe.run()
+    assert np.array_equal(np.asarray(output[0]), SAMPLES[0][:, ::-1] * 3)
