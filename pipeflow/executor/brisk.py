@@ -14,7 +14,8 @@ from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.settings import Settings
 
 MOST_SECONDS = 1e-3  # from one batch to the next
-ENOUGH = 32  # batches until the other way is tried
+OWN_SECONDS = 2e-4  # of them in the caller's own code
+ENOUGH = 16  # batches until the other way is tried
 SLOW = 4  # each slow batch counts as so many quick ones
 MOST_SLOW = 8  # a program may be interrupted now and then
 MOST_BATCHES = 4096  # as above, after ways that were not faster
@@ -43,9 +44,9 @@ class Brisk:
             return None
         return cls()
 
-    def delivered(self, brief: bool, period: float) -> None:
-        """Counts a batch. ``brief`` is True if the caller came at once for it, ``period`` are the seconds since the last one."""
-        if not brief or period > MOST_SECONDS:
+    def delivered(self, own: float, period: float) -> None:
+        """Counts a batch: the seconds since the last one, and those of them that passed until the caller came for it."""
+        if own > OWN_SECONDS or period > MOST_SECONDS:
             self._slow += SLOW
             if self._slow > MOST_SLOW:
                 self._slow, self.by_caller = MOST_SLOW, False

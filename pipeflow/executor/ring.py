@@ -210,7 +210,7 @@ class Executor(RunReports):
             delivered = Delivered.of(batch, outputs, error)
             batch.handing = handing
             if self.brisk is not None:
-                self.brisk.delivered(self.measures.brief, self.measures.last - before)
+                self.brisk.delivered(asked - before, self.measures.last - before)
             if not self.synchronous and not (self.brisk is not None and self.brisk.by_caller):
                 self._fill(ahead, 0)
             return delivered

@@ -7,7 +7,7 @@ import pytest
 from test_interrupts import INSIDE, Interrupts, by_epochs, by_run, values
 
 from pipeflow import fn, pipeline_def
-from pipeflow.executor.brisk import ENOUGH, MOST_SECONDS, Brisk
+from pipeflow.executor.brisk import ENOUGH, MOST_SECONDS, OWN_SECONDS, Brisk
 from pipeflow.executor.runners.column import ColumnStep
 
 SETTINGS = [
@@ -222,17 +222,17 @@ class TestTheChoice:
     def test_after_enough_quick_batches(self):
         brisk = Brisk()
         for _ in range(ENOUGH - 1):
-            brisk.delivered(True, 1e-4)
+            brisk.delivered(0.0, 1e-4)
         assert not brisk.by_caller
-        brisk.delivered(True, 1e-4)
+        brisk.delivered(0.0, 1e-4)
         assert brisk.by_caller
 
-    @pytest.mark.parametrize("slow", [(False, 1e-4), (True, 2 * MOST_SECONDS)])
+    @pytest.mark.parametrize("slow", [(2 * OWN_SECONDS, 3 * OWN_SECONDS), (0.0, 2 * MOST_SECONDS)])
     def test_not_if_every_other_batch_is_slow(self, slow):
         """As in a loop that takes two batches for each of its steps."""
         brisk = Brisk()
         for _ in range(4 * ENOUGH):
-            brisk.delivered(True, 1e-4)
+            brisk.delivered(0.0, 1e-4)
             brisk.delivered(*slow)
             assert not brisk.by_caller
 
@@ -240,16 +240,16 @@ class TestTheChoice:
         brisk = Brisk()
         for _ in range(8 * ENOUGH):
             for _ in range(ENOUGH):
-                brisk.delivered(True, 1e-4)
-            brisk.delivered(False, 1e-4)
+                brisk.delivered(0.0, 1e-4)
+            brisk.delivered(2 * OWN_SECONDS, 3 * OWN_SECONDS)
         assert brisk.by_caller
 
     def test_it_ends_when_the_loop_begins_to_work(self):
         brisk = Brisk()
         for _ in range(ENOUGH):
-            brisk.delivered(True, 1e-4)
+            brisk.delivered(0.0, 1e-4)
         for _ in range(3):
-            brisk.delivered(False, 1e-4)
+            brisk.delivered(2 * OWN_SECONDS, 3 * OWN_SECONDS)
         assert not brisk.by_caller
 
     def test_it_ends_if_threads_are_faster_and_is_tried_less_often(self):
@@ -257,7 +257,7 @@ class TestTheChoice:
         tries = []
         for number in range(40 * ENOUGH):
             before = brisk.by_caller
-            brisk.delivered(True, 2e-4 if before else 1e-4)
+            brisk.delivered(0.0, 2e-4 if before else 1e-4)
             if brisk.by_caller and not before:
                 tries.append(number)
         apart = np.diff(tries)
