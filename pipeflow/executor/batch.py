@@ -126,13 +126,16 @@ class BatchRun:
     __slots__ = (
         "absent",
         "after",
+        "ahead",
         "before",
         "begun",
         "chunk",
         "claimed",
         "columns",
+        "consecutive",
         "cursor",
         "done",
+        "done_ahead",
         "donors",
         "ended",
         "ends",
@@ -175,6 +178,7 @@ class BatchRun:
         self.iteration = 0
         self.size = 0
         self.positions = _NO_POSITIONS
+        self.consecutive = False  # True if they follow those of the batch before, without a reader
         self.epochs: Any = 0
         self.after: BatchMark | None = None  # the place of the next batch, set when the sources have been read
         self.begun = False  # True if a caller has begun to make it (only without threads)
@@ -196,6 +200,9 @@ class BatchRun:
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
         self.before: dict[str, Any] = {}  # the states of objects of the user before the batch
+        # What was made for several batches at once: the values of slots, and the steps of the stage of samples that are done.
+        self.ahead: dict[int, Any] = {}
+        self.done_ahead: frozenset[int] = frozenset()
         self.padding: np.ndarray | None = None
         self.ends: list[str] = []
         self.stage = 0

@@ -64,6 +64,7 @@ class Course:
         batch.size = size
         if len(batch.positions) != size:
             batch.positions = np.arange(self.at.position, self.at.position + size)
+            batch.consecutive = True
 
     def passed(self, batch: BatchRun) -> None:
         """Called after a batch has been read: the next one follows it."""

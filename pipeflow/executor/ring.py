@@ -18,6 +18,7 @@ from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import device as devices
+from pipeflow.executor.ahead import MadeAhead
 from pipeflow.executor.automatic import adapt, tuner_of
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
 from pipeflow.executor.brisk import Brisk
@@ -68,6 +69,8 @@ class Executor(RunReports):
         self._give_workers(surroundings)
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
         self.stages: list[StageRunner] = [runner_of(plan, number, surroundings) for number in range(len(plan.stages))]
+        plain = self.device is None and surroundings.known_workers is None
+        self.ahead = MadeAhead.of(plan, self.columns, self.stages, self.pool, settings.batch_size) if plain else None
         self.failures = Failures(plan, self.stages, settings.max_failures)
         if self.failures.active:
             self.failures.contain()
@@ -219,7 +222,9 @@ class Executor(RunReports):
         """From now on the caller makes the batches, or no longer. Batches in flight are taken before."""
         if self.in_flight or self.synchronous is not self._by_caller:
             return
-        if self._tasks:  # a thread has made the last batch, and has not yet noted it
+        if self._by_caller:
+            self._tasks.clear()  # of a call that was interrupted
+        elif self._tasks:  # a thread has made the last batch, and has not yet noted it
             self._dropping = True
             self._wait(lambda: not self._tasks)
             self._dropping = False
@@ -324,6 +329,8 @@ class Executor(RunReports):
     def _drop(self) -> None:
         """Empties the ring and waits for running tasks, so that no source is used twice at the same time."""
         self._ring.clear()
+        if self.ahead is not None:
+            self.ahead.forget()
         if self.synchronous:
             self._tasks.clear()
         else:
@@ -406,6 +413,8 @@ class Executor(RunReports):
 
     def _make_again(self, batch: BatchRun) -> None:
         """Makes an interrupted batch again: from the samples of its sources, or with the sources."""
+        if self.ahead is not None:
+            self.ahead.forget()
         self._tasks.clear()
         try:
             earlier = [item for item in self._ring if item.index < batch.index]
@@ -516,7 +525,7 @@ class Executor(RunReports):
         """Moves a batch that has finished a stage to the next one that has work for it."""
         stage = batch.stage
         following = stage + 1
-        over = batch.ended
+        over, given = batch.ended, False
         if over:
             self._end_of_epoch(batch)
         try:
@@ -525,13 +534,15 @@ class Executor(RunReports):
                     self.stages[stage].finish(batch)
                 if batch.failures and self.failures.active:
                     self.failures.settle(batch, stage)
-                if stage == 0 and batch.error is None:
+                given = stage == 0 and batch.error is None and self.ahead is not None and self.ahead.give(batch)
+                if stage == 0 and batch.error is None and not given:
                     self._compute_columns(batch, 0)
                 over = batch.error is not None or bool(batch.failures) or following == len(self.stages)
                 if over and batch.hidden and batch.error is None and not batch.failures:
                     self.failures.hide(batch)
             if not over:
-                self._compute_columns(batch, following)
+                if not given:
+                    self._compute_columns(batch, following)
                 over = batch.error is not None
             if not over:
                 self.stages[following].enter(batch)

@@ -8,7 +8,7 @@ from test_interrupts import INSIDE, Interrupts, by_epochs, by_run, values
 
 from pipeflow import fn, pipeline_def
 from pipeflow.executor.brisk import ENOUGH, MOST_SECONDS, OWN_SECONDS, Brisk
-from pipeflow.executor.runners.column import ColumnStep
+from pipeflow.executor.runners.sample import SampleStage
 
 SETTINGS = [
     {"num_threads": 1, "prefetch_queue_depth": 1},
@@ -51,15 +51,15 @@ def read(files, **settings):
 
 @pytest.fixture
 def threads_of(monkeypatch):
-    """The names of the threads that compute columns."""
+    """The names of the threads that make batches."""
     seen = []
-    run = ColumnStep.run
+    run = SampleStage.run
 
-    def noted(self, batch, pool):
+    def noted(self, *args):
         seen.append(threading.current_thread().name)
-        return run(self, batch, pool)
+        return run(self, *args)
 
-    monkeypatch.setattr(ColumnStep, "run", noted)
+    monkeypatch.setattr(SampleStage, "run", noted)
     return seen
 
 
@@ -146,13 +146,13 @@ def test_several_callers_share_the_batches():
 
 def test_settings_of_the_caller_do_not_reach_the_operators(monkeypatch):
     """np.errstate of the caller is not that of the operators: with threads it never was."""
-    run, seen = ColumnStep.run, []
+    run, seen = SampleStage.run, []
 
-    def noted(self, batch, pool):
+    def noted(self, *args):
         seen.append(np.geterr()["over"])
-        return run(self, batch, pool)
+        return run(self, *args)
 
-    monkeypatch.setattr(ColumnStep, "run", noted)
+    monkeypatch.setattr(SampleStage, "run", noted)
     pipe = angles(num_threads=1, prefetch_queue_depth=1)
     pipe.build()
     hand_over(pipe)

@@ -114,6 +114,7 @@ class SampleStage(StageRunner):
         ]
         self._checked = [step for step in self.steps if step.may_differ or type(step) is MergeStep]
         self._numbers = np.empty(0, np.int64)  # those of the samples of a batch
+        self._is_first = number == 1
         self.slots = len(plan.slots)
         self.pool = surroundings.pool
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
@@ -171,9 +172,13 @@ class SampleStage(StageRunner):
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
+        done = {self.steps[number] for number in self._done_ahead(batch)}
         for slot, layout in self._layouts:
-            batch.layouts[slot] = layout
+            if not done or slot not in batch.ahead:
+                batch.layouts[slot] = layout
         for step in self._stored:
+            if step in done:
+                continue
             try:
                 step.enter(batch, self.pool)
             except MemoryError as error:
@@ -181,6 +186,10 @@ class SampleStage(StageRunner):
                 raise
         for slot in () if self.chain is None else self.chain.tables:
             batch.values[slot] = PlacedArrays(batch.size)
+
+    def _done_ahead(self, batch: BatchRun) -> frozenset[int]:
+        """The numbers of the steps of this stage that are done for the batch, together with those of other batches."""
+        return batch.done_ahead if self._is_first else frozenset()
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs some samples, one after another."""
@@ -349,7 +358,19 @@ class SampleStage(StageRunner):
         """Runs steps that compute all samples of a chunk in one call; returns the numbers of those that are done."""
         done: set[int] = set()
         missing: set[int] = set()  # slots of steps that must run for one sample after another
+        ahead = self._done_ahead(batch)
+        if ahead and len(rows.samples):
+            first, count = int(rows.samples[0]), len(rows.samples)
+            dense = int(rows.samples[-1]) - first + 1 == count
+            for slot, values in batch.ahead.items():
+                if dense:
+                    rows.columns[slot] = values if count == batch.size else values[first : first + count]
+                else:
+                    rows.columns[slot] = [values[sample] for sample in rows.samples.tolist()]
+            done.update(ahead)
         for number in self.together if len(rows.samples) else ():
+            if number in ahead:
+                continue
             step, begun, processor = self.steps[number], timing.wall(), timing.processor()
             if not missing.isdisjoint(step.step.reads()) or not many.run(step, batch, rows, self.pool):
                 missing.update(step.step.outputs)
@@ -429,6 +450,7 @@ class SampleStage(StageRunner):
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
         """Runs the stage again for these rows."""
         arena = Arena()
+        batch.done_ahead = frozenset()
         for step in self.steps:
             step.clear(batch, rows, self.pool)
         for row in sorted(rows):

@@ -1,0 +1,211 @@
+"""Small batches get their random numbers, and what is made of them alone, for several batches at once: the same values."""
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def
+from pipeflow.executor import ring
+from pipeflow.executor.ahead import MOST_BATCHES, SAMPLES, MadeAhead
+
+SYNCHRONOUS = {"exec_async": False, "exec_pipelined": False}
+
+
+def matrices():
+    """Random arguments and matrices of them; a step in between is an output too."""
+    angle = fn.random.uniform(range=(0.0, 90.0))
+    turn = fn.transforms.rotation(angle=angle, center=[1.0, 2.0])
+    grow = fn.transforms.scale(turn, scale=fn.random.uniform(range=(0.5, 2.0), shape=2))
+    return angle, grow, fn.transforms.combine(turn, grow)
+
+
+def windows():
+    """Draws of operators with inputs of one shape, and numbers computed of columns."""
+    begin, shape = (
+        fn.roi_random_crop(roi_start=[10, 20], roi_shape=[90, 80], crop_shape=[60, 50]),
+        fn.random.coin_flip(),
+    )
+    return begin, shape * 2 + 1, fn.random.beta(alpha=0.5, beta=0.5), fn.batch_permutation()
+
+
+def images():
+    """A source whose operators take random arguments, and draw numbers of their own."""
+    x = fn.external_source(pictures(), layout="HWC", cycle="raise")
+    x = fn.rotate(x, angle=fn.random.uniform(range=(-20.0, 20.0)), fill_value=0, keep_size=True)
+    x = fn.noise.gaussian(fn.brightness(x, brightness=fn.random.uniform(range=(0.5, 1.5))), stddev=4.0)
+    return x, fn.transforms.rotation(angle=fn.random.normal(stddev=9.0))
+
+
+def branches():
+    """A condition on a random number, with random numbers in its branches."""
+    flag = fn.random.coin_flip()
+    if flag:
+        x = fn.transforms.rotation(angle=fn.random.uniform(range=(0.0, 90.0)))
+    else:
+        x = fn.transforms.scale(scale=fn.random.uniform(range=(0.5, 2.0), shape=2))
+    return flag, x
+
+
+def written():
+    """A function that writes into the numbers that it gets."""
+
+    def grow(x):
+        x += 1.0
+        return x
+
+    return fn.python_function(fn.random.uniform(shape=3), function=grow)
+
+
+def pictures():
+    """Batches of small images of one and two sizes, the last of each epoch shorter."""
+    random = np.random.default_rng(0)
+    full = [random.integers(0, 256, (4, 6 + k % 2, 5, 3), np.uint8) for k in range(7)]
+    return [list(batch) for batch in full] + [list(full[0][:2])]
+
+
+def values(outputs):
+    return [[(x.dtype.str, x.shape, x.tobytes()) for x in map(np.array, batch)] for batch in outputs]
+
+
+def batches(define, count, monkeypatch, ahead=True, **settings):
+    """The values of so many batches, and the number of those that got a part."""
+    given = []
+    give = MadeAhead.give
+
+    def noted(self, batch):
+        given.append(give(self, batch))
+        return given[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MadeAhead, "give", noted)
+        if not ahead:
+            patched.setattr(ring.MadeAhead, "of", lambda *_: None)
+        pipe = pipeline_def(seed=3, enable_conditionals=True, **settings)(define)()
+        found = []
+        for _ in range(2 * count):
+            try:
+                found.append(values(pipe.run()))
+            except StopIteration:
+                pipe.reset()
+            if len(found) == count:
+                break
+        pipe._executor.close()
+    return found, sum(given)
+
+
+@pytest.mark.parametrize("settings", [{"num_threads": 1}, {"num_threads": 3, "prefetch_queue_depth": 4}, SYNCHRONOUS])
+@pytest.mark.parametrize("define", [matrices, windows, images, branches, written])
+def test_values_are_those_of_single_batches(define, settings, monkeypatch):
+    """Bit for bit, over more batches than one long batch has, and over the ends of epochs."""
+    size = 4
+    alone, none = batches(define, 40, monkeypatch, ahead=False, batch_size=size, **settings)
+    assert none == 0
+    found, given = batches(define, 40, monkeypatch, batch_size=size, **settings)
+    assert given > 30
+    assert found == alone
+
+
+@pytest.mark.parametrize("size", [1, 3, 16, 17, SAMPLES // 2, SAMPLES // 2 + 1])
+def test_batches_of_any_size(size, monkeypatch):
+    """From one sample to the largest small batch; a larger one makes its own numbers."""
+    found, given = batches(matrices, 2 * MOST_BATCHES + 3, monkeypatch, batch_size=size)
+    alone, _ = batches(matrices, 2 * MOST_BATCHES + 3, monkeypatch, ahead=False, batch_size=size)
+    assert (given > 0) is (2 * size <= SAMPLES)
+    assert found == alone
+
+
+def test_steps_run_once_for_many_batches(monkeypatch):
+    """The matrices of a long batch are made in one call."""
+    make, sizes = MadeAhead._make, []
+
+    def noted(self, batch, first):
+        long = make(self, batch, first)
+        sizes.append((long.size, long.done_ahead))
+        return long
+
+    monkeypatch.setattr(MadeAhead, "_make", noted)
+    batches(matrices, MOST_BATCHES + 1, monkeypatch, batch_size=4, **SYNCHRONOUS)
+    assert sizes == [(4 * MOST_BATCHES, frozenset({0, 1, 2}))]
+
+
+@pytest.mark.parametrize("rule", ["skip", "replace"])
+def test_rows_of_failed_samples(rule, monkeypatch):
+    """A row that is left out, or made again of another sample, has the numbers of single batches."""
+
+    def define():
+        def fails(x):
+            if int(x[0]) % 5 == 3:
+                raise ValueError("bad")
+            return x
+
+        x = fn.python_function(fn.external_source(counted(), batch=False), function=fails)
+        turn = fn.transforms.rotation(angle=fn.random.uniform(range=(0.0, 90.0)))
+        return x, turn, fn.coord_transform(fn.cast(x, dtype=np.float32), MT=turn)
+
+    alone, _ = batches(define, 8, monkeypatch, ahead=False, batch_size=4, on_error=rule)
+    found, given = batches(define, 8, monkeypatch, batch_size=4, on_error=rule)
+    assert given
+    assert found == alone
+
+
+def counted():
+    return lambda info: np.array([info.idx_in_epoch, 1])
+
+
+def test_what_a_user_writes_is_not_given_again():
+    """After a return to an earlier place, batches have their numbers, and not what the user has written into them."""
+    define = pipeline_def(batch_size=4, seed=3, enable_checkpointing=True)(matrices)
+    pipe = define()
+    first = [values(pipe.run()) for _ in range(2)]
+    saved = pipe.checkpoint()
+    for _ in range(5):
+        for output in pipe.run():
+            for sample in output:
+                np.asarray(sample)[...] = 0
+    again, other = define(checkpoint=saved), define()
+    assert [values(other.run()) for _ in range(2)] == first
+    later = [values(again.run()) for _ in range(5)]
+    assert later == [values(other.run()) for _ in range(5)]
+    pipe._executor.go_to(pipe._executor.course.state() | {"position": 8, "iteration": 2})
+    assert [values(pipe.run()) for _ in range(5)] == later
+
+
+def test_an_interrupted_batch_gets_new_numbers(monkeypatch):
+    """A function that wrote into its input and was interrupted gets the numbers again."""
+    once = []
+
+    def define():
+        def grow(x):
+            x += 1.0
+            if len(once) < 9:
+                once.append(0)
+                if len(once) == 9:
+                    raise KeyboardInterrupt
+            return x
+
+        return fn.python_function(fn.random.uniform(shape=3), function=grow)
+
+    alone, _ = batches(written, 6, monkeypatch, batch_size=2, **SYNCHRONOUS)
+    pipe = pipeline_def(batch_size=2, seed=3, **SYNCHRONOUS)(define)()
+    found = [values(pipe.run()) for _ in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        pipe.run()
+    found += [values(pipe.run()) for _ in range(2)]
+    assert found == alone
+
+
+def test_an_error_of_a_column_is_that_of_its_batch():
+    """The numbers for the next batches have the error already; it is raised in the turn of the batch that it belongs to."""
+
+    @pipeline_def(batch_size=2, seed=3)
+    def define():
+        # the probability grows with the draw, and is above 1 for a few samples
+        return fn.random.coin_flip(probability=fn.random.uniform(range=(0.0, 1.03)))
+
+    pipe, notes = define(), {}
+    for number in range(60):
+        try:
+            pipe.run()
+        except ValueError as error:
+            notes[number] = "".join(error.__notes__)
+    assert 0 < len(notes) < 20
+    assert all(f"batch {number}" in said for number, said in notes.items())
