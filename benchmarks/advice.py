@@ -2,18 +2,22 @@
 
     python benchmarks/advice.py [words of the name of a pipeline] [--raw FOLDER [--minutes M]] [--replay FOLDER]
 
-In each of three rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
+In each of two rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
 alone its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes, a cache.
 In the same round other pipelines with these settings run in turn, so that a disturbance of the machine affects all of them alike.
 The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto".
 
 Of many settings that are equally fast one always seems the best, by accident. So the rounds only choose: the recommended
 setting, the best of all, and the best of the fixed ones that "auto" may choose. Then new pipelines with these settings, and the
-one that has chosen its own, run again in short turns, forwards and backwards. Every part of the best speed is the Hodges-
-Lehmann median of the ratios of turns of one round. `again` is another pipeline with the best settings in the same turns: its
-distance from 1 is the noise of these figures. `choice` is another pipeline with the settings that "auto" has chosen: where it
-is faster than `auto`, the difference is not one of settings. The turns end when the standard errors of all parts are below
-ENOUGH, at the latest after LAST_SECONDS, whatever the parts are; the rule is the same for all pipelines.
+one that chooses its own, run again in short turns, in random order. Every part of the best speed is the Hodges-Lehmann median
+of the ratios of turns of one round. `again` is another pipeline with the best settings that "auto" may choose, in the same
+turns: its distance from 1 is the noise of these figures. `choice` is another pipeline with the settings that "auto" had chosen
+after its first 200 batches, and `first` the speed in these 200 batches. The turns end when each part is by three standard
+errors above or below its aim, or when the standard errors of all parts are below ENOUGH, at the latest after LAST_SECONDS; the
+rule is the same for all pipelines.
+
+A turn begins when the batches that were made before it, and some more, have been taken, and has a number of batches that
+was set before it. If it ended with the first batch after some time, pipelines whose batches come in pairs would seem slower.
 
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
 there are none; the last table says how many turns were disturbed.
@@ -29,6 +33,7 @@ import argparse
 import math
 import os
 import pickle
+import random
 import statistics
 import sys
 import tempfile
@@ -49,11 +54,14 @@ from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
 from pipeflow.reporting.advice import predicted
 
-MEASURED = 1.2  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
-TURN = 0.22  # seconds of a turn
-ROUNDS = 3
-LAST_ROUNDS, LAST_TURN = 15, 0.03  # at least, of the settings that were chosen, and seconds of a turn
-LAST_SECONDS, ENOUGH = 12.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+MEASURED = 1.1  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
+TURN = 0.16  # seconds of a turn
+LEAST = 8  # batches of a turn
+ROUNDS = 2
+LAST_ROUNDS, LAST_TURN = 8, 0.05  # at least, of the settings that were chosen, and seconds of a turn
+LAST_SECONDS, ENOUGH = 4.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
+CLEAR = 3.0  # standard errors
 REST = 0.01  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
 PERIOD = 8  # of bursts: turns have whole periods
@@ -92,9 +100,12 @@ class Measured:
     recommended: list[Turn] = field(default_factory=list)  # the last turns: of the recommended setting,
     best: list[Turn] = field(default_factory=list)  # of the best one,
     best_free: list[Turn] = field(default_factory=list)  # of the best one that "auto" may choose,
-    again: list[Turn] = field(default_factory=list)  # of another pipeline with the best settings,
+    again: list[Turn] = field(default_factory=list)  # of another pipeline with these,
     automatic: list[Turn] = field(default_factory=list)  # of the automatic settings,
-    choice: list[Turn] = field(default_factory=list)  # and of another pipeline with what these have chosen
+    choice: list[Turn] = field(
+        default_factory=list
+    )  # and of another pipeline with what these had chosen after 200 batches
+    first: float = 0.0  # samples a second of the automatic settings in the first 200 batches
     seconds: float = 0.0  # that this pipeline took
 
 
@@ -105,6 +116,7 @@ class Runner:
         self.case, self.pipe = case, case.make(**settings)
         self.period = PERIOD if case.kind == "bursts" else 1
         self.batch_size = settings["batch_size"]
+        self._batches, self._seconds = 0, 0.0  # of all turns so far
 
     def step(self) -> None:
         try:
@@ -115,16 +127,21 @@ class Runner:
         if self.case.loop is not None:
             self.case.loop()
 
-    def turn(self, seconds: float, least: int = 4, more: int = 3) -> Turn:
-        """One turn of at least so many seconds and batches, after the batches that were made before it and some more."""
-        for _ in range(self.pipe.settings()["prefetch_queue_depth"].value + more):
+    def turn(self, seconds: float, least: int = LEAST) -> Turn:
+        """One turn of about so many seconds and at least so many batches, after those that were made before it and some more."""
+        settings, started = self.pipe.settings(), time.perf_counter()
+        before = settings["prefetch_queue_depth"].value + settings["num_threads"].value + 2
+        for _ in range(before):
             self.step()
+        begun = time.perf_counter()
+        pace = (self._seconds + begun - started) / (self._batches + before)
+        count = self.period * math.ceil(max(least, seconds / pace) / self.period)
         busy, own = self._busy()
-        begun, count = time.perf_counter(), 0
-        while count < least or count % self.period or time.perf_counter() - begun < seconds:
+        begun = time.perf_counter()
+        for _ in range(count):
             self.step()
-            count += 1
         taken, samples = time.perf_counter() - begun, count * self.batch_size
+        self._batches, self._seconds = self._batches + before + count, self._seconds + time.perf_counter() - started
         busy_after, own_after = self._busy()
         others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
         return Turn(samples / taken, (own_after - own) / samples, others)
@@ -149,29 +166,29 @@ def measure(case: _forty.Case) -> Measured:
     if any(each["cached"] for each in settings):
         found.kept = base.pipe.plan.steps()[-1].name
         found.spared = base.pipe.plan.needed_only_by(found.kept)
+    auto.step()
     begun = time.perf_counter()
-    while not auto.pipe.settings().settled and found.batches < TUNING[0] and time.perf_counter() - begun < TUNING[1]:
+    for number in range(1, TUNING[0]):
         auto.step()
-        found.batches += 1
+        if not found.batches and auto.pipe.settings().settled:
+            found.batches = number + 1
+        if time.perf_counter() - begun > TUNING[1]:
+            break
+    found.first = number * auto.batch_size / (time.perf_counter() - begun)
+    chosen_first = choices_of(auto)
     for runner in (base, *runners):
-        runner.turn(0.05, 1)
+        runner.turn(0.03)
     found.turns = [[] for _ in runners]
     for _ in range(ROUNDS):
         settle(0.2, 0.5)
         with base.pipe.measure():
             base.turn(MEASURED, PERIOD)
         found.figures.append(base.pipe.statistics())
-        for runner, results in zip(runners, found.turns):
+        for runner, results in random.sample([*zip([*runners, auto], [*found.turns, []])], len(runners) + 1):
             time.sleep(REST)
             results.append(runner.turn(TURN))
     ways = [choice for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
     found.on_threads = bool(ways) and all(choice.reason.startswith("its code shows no state") for choice in ways)
-    choices = [choice for choice in auto.pipe.settings() if choice.by == "auto"]
-    found.chosen = ", ".join(f"{choice.name.split(' of ')[0]}={choice.value}" for choice in choices)
-    by_name = {choice.name: choice.value for choice in choices}
-    taken = {name: value for name, value in by_name.items() if name in settings[0]}
-    if {value for name, value in by_name.items() if name.startswith("parallel of")} == {"threads"}:
-        taken["parallel"] = "threads"
     rates = [rate(turns) for turns in found.turns]
     chosen = {
         "best_free": max(free(found), key=rates.__getitem__),
@@ -180,29 +197,39 @@ def measure(case: _forty.Case) -> Measured:
     }
     del base, runners
     new = {place: Runner(case, settings[place]) for place in {*chosen.values()}}
-    same = {**settings[0], **taken}
+    same = {**settings[0], **chosen_first}
     last = {
         "automatic": auto,
         "choice": new[chosen["best_free"]] if same == settings[chosen["best_free"]] else Runner(case, same),
     }
     last |= {name: new[place] for name, place in chosen.items()}
-    last["again"] = Runner(case, settings[chosen["best"]])
+    last["again"] = Runner(case, settings[chosen["best_free"]])
     compare(found, last)
+    texts = [", ".join(f"{key}={value}" for key, value in each.items()) for each in (chosen_first, choices_of(auto))]
+    found.chosen = " then ".join(dict.fromkeys(texts))
     found.seconds = time.perf_counter() - started
     return found
+
+
+def choices_of(auto: Runner) -> dict[str, Any]:
+    """The settings that automatic ones have chosen."""
+    by_name = {choice.name: choice.value for choice in auto.pipe.settings() if choice.by == "auto"}
+    ways = {value for name, value in by_name.items() if name.startswith("parallel of")}
+    taken = {name: value for name, value in by_name.items() if name in ("num_threads", "prefetch_queue_depth")}
+    return taken | ({"parallel": "threads"} if ways == {"threads"} else {})
 
 
 def compare(found: Measured, runners: dict[str, Runner]) -> None:
     """The last turns, until the parts of the best speed are known well enough."""
     alike = list(dict.fromkeys(runners.values()))  # one turn counts for all that chose this setting
     for runner in alike:
-        runner.turn(0.05, 1)
+        runner.turn(0.03)
     begun, rounds = time.perf_counter(), 0
-    while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and uncertainty(found) > ENOUGH):
+    while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and not decided(found)):
         turns = {}
-        for runner in alike if rounds % 2 else reversed(alike):
+        for runner in random.sample(alike, len(alike)):
             time.sleep(REST)
-            turns[runner] = runner.turn(LAST_TURN, 2, 1)
+            turns[runner] = runner.turn(LAST_TURN)
         for name, runner in runners.items():
             getattr(found, name).append(turns[runner])
         rounds += 1
@@ -217,7 +244,9 @@ class Judged:
     recommended: float  # speed of the recommended setting, as a part of the best
     automatic: float
     again: float  # the same for another pipeline with the best settings,
-    choice: float  # and for one with the settings that "auto" has chosen
+    choice: float  # and for one with the settings that "auto" had chosen after 200 batches
+    error: float  # the standard error of `automatic`
+    first: float  # the speed in the first 200 batches, as a part of the best
     disturbed: float  # share of the turns
     rows: list[tuple[object, ...]]
 
@@ -251,27 +280,32 @@ def part(turns: list[Turn], best: list[Turn]) -> float:
     """The part of the speed of the best setting: the Hodges-Lehmann median, which is nearly as exact as a mean."""
     found = np.array(logarithms(turns, best))
     first, second = np.triu_indices(len(found))
-    return math.exp(np.median((found[first] + found[second]) / 2))
+    return math.exp(float(np.median((found[first] + found[second]) / 2)))
 
 
-def pairs_of(found: Measured) -> list[tuple[list[Turn], list[Turn]]]:
+def pairs_of(found: Measured) -> dict[str, tuple[list[Turn], list[Turn]]]:
     """The recommended, the automatic, the repeated and the chosen settings, each with those that they are compared with."""
-    return [
-        (found.recommended, found.best),
-        (found.automatic, found.best_free),
-        (found.again, found.best),
-        (found.choice, found.best_free),
-    ]
+    return {
+        "recommended": (found.recommended, found.best),
+        "automatic": (found.automatic, found.best_free),
+        "again": (found.again, found.best_free),
+        "choice": (found.choice, found.best_free),
+    }
 
 
-def uncertainty(found: Measured) -> float:
-    """The largest standard error of the parts of the best speed."""
-    errors = []
-    for turns, best in pairs_of(found):
-        values = np.array(logarithms(turns, best))
-        spread = 1.4826 * np.median(np.abs(values - np.median(values)))
-        errors.append(1.05 * spread / math.sqrt(len(values)))
-    return max(errors)
+def error_of(turns: list[Turn], best: list[Turn]) -> float:
+    """The standard error of a part of the best speed."""
+    values = np.array(logarithms(turns, best))
+    spread = 1.4826 * np.median(np.abs(values - np.median(values)))
+    return float(1.05 * spread / math.sqrt(len(values)))
+
+
+def decided(found: Measured) -> bool:
+    """True if all parts of the best speed are known well enough."""
+    pairs = {name: (part(*pair), error_of(*pair)) for name, pair in pairs_of(found).items()}
+    if max(error for _, error in pairs.values()) <= ENOUGH:
+        return True
+    return all(abs(math.log(share / AIMS[name])) > CLEAR * error for name, (share, error) in pairs.items())
 
 
 def predictions_of(found: Measured) -> list[list[float]]:
@@ -330,11 +364,13 @@ def judge(found: Measured) -> Judged:
     last = (found.recommended, found.best, found.best_free, found.again, found.automatic, found.choice)
     turns = [turn for setting in (*found.turns, *last) for turn in setting]
     return Judged(
-        [abs(each - 1) for each in ratios],
-        max(ours * each for ours, each in zip(middles, work)) / found.figures[0].processors,
-        *(part(turns, best) for turns, best in pairs_of(found)),
-        sum(not turn.quiet for turn in turns) / len(turns),
-        rows,
+        errors=[abs(each - 1) for each in ratios],
+        beyond=max(ours * each for ours, each in zip(middles, work)) / found.figures[0].processors,
+        **{name: part(turns, best) for name, (turns, best) in pairs_of(found).items()},
+        error=error_of(found.automatic, found.best_free),
+        first=found.first / rate(found.best_free),
+        disturbed=sum(not turn.quiet for turn in turns) / len(turns),
+        rows=rows,
     )
 
 
@@ -392,7 +428,8 @@ def figures_of(judged: list[Judged]) -> dict[str, float]:
         "largest error, %": 100 * max(errors),
         "recommended, least part of the best speed": min(each.recommended for each in judged),
         "automatic, least part of the best speed": min(each.automatic for each in judged),
-        "chosen by automatic settings, least part of the best speed": min(each.choice for each in judged),
+        "chosen in 200 batches, least part of the best speed": min(each.choice for each in judged),
+        "first 200 batches, least part of the best speed": min(each.first for each in judged),
         "best settings once more, part of the best speed that is farthest from 1": max(
             (each.again for each in judged), key=lambda part: abs(part - 1)
         ),
@@ -416,8 +453,10 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
                 100 * max(each.errors),
                 each.recommended,
                 each.automatic,
-                each.choice,
+                each.error,
                 each.again,
+                each.choice,
+                each.first,
                 100 * each.disturbed,
                 found.batches,
                 found.chosen,
@@ -432,8 +471,10 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
             "largest, %",
             "recommended",
             "auto",
-            "choice",
+            "error of it",
             "again",
+            "choice",
+            "first 200",
             "disturbed, %",
             "batches",
             "chosen",
@@ -458,18 +499,24 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
             at_most=False,
         ),
         Target(
-            "settings that automatic ones chose, in another pipeline, least part of the best speed",
+            "pipelines with automatic settings that are below 0.95 by more than two standard errors",
+            sum(bool(math.log(each.automatic / 0.95) < -2 * each.error) for each in judged),
+            0,
+        ),
+        Target(
+            "settings that automatic ones chose in 200 batches, in another pipeline, least part of the best speed",
             min(each.choice for each in judged),
             0.95,
             at_most=False,
         ),
         Target(
-            "equal settings measured twice, largest difference, %",
-            100 * max(abs(each.again - 1) for each in judged),
-            4.0,
+            "the best settings in another pipeline, least part of the best speed: the noise of these figures",
+            min(each.again for each in judged),
+            0.95,
+            at_most=False,
         ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, made), 50.0),
-        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 25.0),
+        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 10.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def tuner_of(
-    settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Effort]
+    settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Effort], whole: bool
 ) -> "Tuner | None":
-    """What chooses the automatic settings of a pipeline; None if all its settings are fixed."""
+    """What chooses the automatic settings of a pipeline; None if all its settings are fixed. ``whole``: see ``Tuner``."""
     if not settings.automatic and not any(runner.alone_if_better for runner in stages):
         return None
     tuner: type[Tuner] = resolve_name("pipeflow.executor.tuning:Tuner")
-    return tuner.of(settings, stages, on_device, look)
+    return tuner.of(settings, stages, on_device, look, whole)
 
 
 def adapt(

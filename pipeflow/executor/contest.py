@@ -1,24 +1,47 @@
 """Which of several changes is better than the kept settings: a comparison in turns, on a machine whose speed changes.
 
 A window is compared only with the windows of the kept settings right before and after it. Its `lead` is the logarithm of how many
-times as often batches came in it. Nothing here reads a clock or knows what a setting is.
+times as often batches came in it. The speed of a processor may differ by a tenth from one window to the next; the number of
+processors that work differs far less. So if this number is known, only a part of the lead is taken from the times of batches:
+
+    lead = logarithm of the ratio of processors + what a batch needs less of them
+
+The second term is near zero for most changes, and is estimated with this in mind (``SPARES``). More threads need no less
+processor time for a batch. Nothing here reads a clock or knows what a setting is.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 S = TypeVar("S")  # settings
 
 LEAST = 0.01  # the usual difference of two windows with equal settings is at least this
 TOGETHER = 2  # changes between two windows of the kept settings
 OBVIOUS = 3.0  # a lead of so many times the usual difference decides after one window
-HOPELESS = 0.7  # a mean lead that is so many standard errors too small is given up
+HOPELESS = 0.7  # a lead that is so many standard errors too small is given up
 SURE = 1.5  # one that is so much larger than it must be is enough
+DOUBTFUL = 2.0  # one that is by fewer standard errors too small may be an accident
 LIKELY = 0.5  # the same when there is no time for more windows
 MOST_WINDOWS = 8  # of a change
 FORGOTTEN = 0.9  # the weight of an earlier difference, as a part of that of the next one
+SPARES = 0.1  # the usual logarithm of what a batch needs more or less of the processors after a change of threads,
+SPARES_AHEAD = 0.05  # and of the batches made ahead
+USE_DIFFERS = 0.02  # the usual difference of the processors at work in two windows with equal settings is at least this
+IDLE = 0.3  # processors: if fewer work, batches wait for something else, and only their times count
+
+
+class Level(NamedTuple):
+    """What was measured in a window, as logarithms."""
+
+    pace: float  # seconds of a batch
+    use: float | None = None  # processors at work; None: not known, or so few that it says nothing
+
+    @classmethod
+    def of(cls, pace: float, used: float | None) -> "Level":
+        """``used`` processors were at work."""
+        return cls(math.log(pace), None if used is None or used < IDLE else math.log(used))
 
 
 class Usual:
@@ -45,7 +68,10 @@ class Rival(Generic[S]):
 
     setting: S
     worth: float  # the lead from which it is worth while
-    leads: list[float] = field(default_factory=list)
+    spares: float = SPARES
+    adds: bool = False  # it adds threads, so a batch does not need less of the processors
+    leads: list[float] = field(default_factory=list)  # by the times of batches
+    uses: list[float] = field(default_factory=list)  # by the processors at work, of the same windows if they are known
     given_up: bool = False
 
     @property
@@ -53,20 +79,41 @@ class Rival(Generic[S]):
         """The mean of its windows."""
         return sum(self.leads) / len(self.leads) if self.leads else 0.0
 
-    def beyond(self, usual: float) -> float:
+    def estimate(self, usual: float, usual_use: float) -> tuple[float, float]:
+        """The lead, and its standard error."""
+        count = len(self.leads)
+        if len(self.uses) < count:
+            return self.lead, usual / math.sqrt(count)
+        use = sum(self.uses) / count
+        weight = 1 / (1 + usual**2 / (count * self.spares**2))
+        spared = weight * (self.lead - use)
+        error = math.sqrt(usual_use**2 / count + (1 - weight) * self.spares**2)
+        return use + (min(0.0, spared) if self.adds else spared), error
+
+    def beyond(self, usual: float, usual_use: float) -> float:
         """By how many standard errors it is better than it must be."""
-        return (self.lead - self.worth) * math.sqrt(len(self.leads)) / usual
+        lead, error = self.estimate(usual, usual_use)
+        return (lead - self.worth) / error
 
 
 class Contest(Generic[S]):
     """Rivals of the kept settings; `following` is the setting to measure next, and `winner` the one to keep."""
 
-    def __init__(self, kept: S, changes: Sequence[tuple[S, float]], pace: float | None, usual: Usual) -> None:
-        self.kept, self.usual = kept, usual
-        self.rivals = [Rival(setting, worth) for setting, worth in changes]
+    def __init__(
+        self,
+        kept: S,
+        rivals: Sequence[Rival[S]],
+        before: Level | None,
+        usual: Usual,
+        usual_use: Usual,
+        most: int = MOST_WINDOWS,
+    ) -> None:
+        self.kept, self.usual, self.usual_use = kept, usual, usual_use
+        self.rivals = rivals
         self.winner: Rival[S] | None = None
-        self._before = None if pace is None else math.log(pace)  # of the last window with the kept settings
-        self._since: list[tuple[Rival[S], float]] = []  # windows after it, in their order
+        self._most = most
+        self._before = before  # of the last window with the kept settings
+        self._since: list[tuple[Rival[S], Level]] = []  # windows after it, in their order
         self._group: list[Rival[S] | None] = []  # what is to be measured; None: the kept settings
         self._waiting: list[Rival[S]] = list(self.rivals)  # the rivals of this round after the group
         self._current: Rival[S] | None = None
@@ -91,21 +138,32 @@ class Contest(Generic[S]):
         self._current = self._group.pop(0)
         return self.kept if self._current is None else self._current.setting
 
-    def measured(self, pace: float) -> None:
+    @property
+    def between(self) -> bool:
+        """True between two groups of windows: a pause does no harm, if the kept settings are measured after it."""
+        return not self._group
+
+    def pause(self) -> None:
+        """The next window is a new one with the kept settings."""
+        self._before = None
+
+    def measured(self, level: Level) -> None:
         """Counts a window with the setting that ``following`` returned."""
-        level, current = math.log(pace), self._current
+        current = self._current
         if self._before is None:
             self._before = level
             return
         if current is not None:
             self._since.append((current, level))
-            self._judge_first(current, self._before - level)
+            self._judge_first(current, level)
             return
         for place, (rival, found) in enumerate(self._since, 1):
-            between = place / (len(self._since) + 1)
-            rival.leads.append((1 - between) * self._before + between * level - found)
+            self._count(rival, found, level, place / (len(self._since) + 1))
         if self._since:
-            self.usual.add((level - self._before) / math.sqrt(2 if len(self._since) > 1 else 1))
+            parts = math.sqrt(2 if len(self._since) > 1 else 1)
+            self.usual.add((level.pace - self._before.pace) / parts)
+            if level.use is not None and self._before.use is not None:
+                self.usual_use.add((level.use - self._before.use) / parts)
         self._before = level
         self._since.clear()
         self._judge()
@@ -113,35 +171,61 @@ class Contest(Generic[S]):
     def end(self) -> None:
         """There is no time for more."""
         for rival, found in self._since:
-            rival.leads.append((self._before or 0.0) - found)
+            if self._before is not None:
+                self._count(rival, found, self._before, 0.0)
         self._since.clear()
         if self.winner is None:
             self._end()
 
+    def left(self) -> list[Rival[S]]:
+        """The rivals that are not clearly worse."""
+        return [rival for rival in self.rivals if self._may_be_better(rival)]
+
+    def _may_be_better(self, rival: Rival[S]) -> bool:
+        return self._beyond(rival) > -DOUBTFUL if rival.leads else not rival.given_up
+
+    def _count(self, rival: Rival[S], found: Level, after: Level, share: float) -> None:
+        """Counts a window of a rival, a ``share`` of the way from the window of the kept settings before it to that after it."""
+        before = self._before
+        assert before is not None
+        rival.leads.append((1 - share) * before.pace + share * after.pace - found.pace)
+        if before.use is not None and after.use is not None and found.use is not None:
+            rival.uses.append(found.use - (1 - share) * before.use - share * after.use)
+
+    def _beyond(self, rival: Rival[S]) -> float:
+        return rival.beyond(self.usual.value, self.usual_use.value)
+
     def _left(self) -> list[Rival[S]]:
         return [rival for rival in self.rivals if not rival.given_up]
 
-    def _judge_first(self, rival: Rival[S], lead: float) -> None:
+    def _judge_first(self, rival: Rival[S], level: Level) -> None:
         if rival.leads:
             return
-        if lead - rival.worth > OBVIOUS * self.usual.value:
-            rival.leads.append(lead)
+        assert self._before is not None
+        self._count(rival, level, self._before, 0.0)
+        beyond = self._beyond(rival)
+        if beyond > OBVIOUS:
             self.winner = rival
-        elif rival.worth - lead > OBVIOUS * self.usual.value:
-            rival.given_up = True
+            return
+        rival.given_up = beyond < -OBVIOUS
+        rival.leads.clear()
+        rival.uses.clear()
 
     def _judge(self) -> None:
-        usual = self.usual.value
         for rival in self._left():
-            if rival.leads and (rival.beyond(usual) < -HOPELESS or len(rival.leads) >= MOST_WINDOWS):
-                rival.given_up = rival.beyond(usual) <= 0
+            if rival.leads and (self._beyond(rival) < -HOPELESS or len(rival.leads) >= self._most):
+                rival.given_up = self._beyond(rival) <= 0 or len(rival.leads) >= 2 * self._most
         if self._waiting:
             return
-        best = max(self._left(), key=lambda rival: rival.lead, default=None)
-        if best is not None and best.leads and best.beyond(usual) > SURE:
+        measured = [rival for rival in self._left() if rival.leads]
+        best = max(measured, key=lambda rival: self._lead(rival), default=None)
+        if best is not None and self._beyond(best) > SURE:
             self.winner = best
+
+    def _lead(self, rival: Rival[S]) -> float:
+        return rival.estimate(self.usual.value, self.usual_use.value)[0]
 
     def _end(self) -> None:
         """The best of those that are probably better."""
-        likely = [rival for rival in self.rivals if rival.leads and rival.beyond(self.usual.value) > LIKELY]
-        self.winner = max(likely, key=lambda rival: rival.lead, default=None)
+        likely = [rival for rival in self.rivals if rival.leads and self._beyond(rival) > LIKELY]
+        self.winner = max(likely, key=self._lead, default=None)

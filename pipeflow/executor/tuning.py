@@ -16,10 +16,14 @@ The rules:
    changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
    until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
    with equal settings. When a change is kept, other changes are tried from there.
-6. It is settled when no change is left, and at the latest after LONGEST batches.
-7. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
+6. It is settled when no change is left, and at the latest after LONGEST batches. If batches take less than BRIEF, it is settled
+   after the first window: with one thread if the threads mostly take the interpreter from each other, else as it began.
+7. Changes that were not compared for long enough, and the settings that it began with, are then compared in windows of
+   REVIEW_SECONDS. This is a review: the kept settings are used meanwhile, for so long between two windows with others that these
+   cost at most REVIEW_COST of the time.
+8. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
    waits and the batches take SLOWER times as long as before, it begins again.
-8. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
+9. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
 No setting changes the result of any batch. The clock is read by the caller, once a batch.
@@ -28,11 +32,22 @@ No setting changes the result of any batch. The clock is read by the caller, onc
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from pipeflow.executor.contest import Contest, Usual
+from pipeflow.executor.contest import (
+    MOST_WINDOWS,
+    OBVIOUS,
+    SPARES,
+    SPARES_AHEAD,
+    USE_DIFFERS,
+    Contest,
+    Level,
+    Rival,
+    Usual,
+)
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.measuring import Effort
 from pipeflow.executor.runners.base import StageRunner
@@ -41,7 +56,12 @@ from pipeflow.executor.settings import Settings, available_cpus
 log = logging.getLogger("pipeflow")
 FIRST = 16
 WINDOW = 8
-BRIEF = 1e-3  # seconds of a batch: if it takes less, windows are twice as long
+FIRST_SECONDS = 0.01  # the first window takes as long, unless it has six times as many batches
+BRIEF = 1e-3  # seconds of a batch: if it takes less, LONGEST batches are too few to compare settings
+REVIEW_SECONDS = 0.04  # of a window after the settings are settled: threads hand the interpreter over every 5 ms
+REVIEW_COST = 0.01  # share of the time that other settings may cost then
+REVIEW_CREDIT = 0.02  # seconds that they may cost before
+REVIEW_WINDOWS = 12  # of a change
 SHORTEST = 4
 FEW_AHEAD = 2  # batches ahead: with more of them the loop may get several at once, and then wait for long
 EXACT = 0.01  # the error of a mean of brief windows
@@ -98,13 +118,15 @@ class Tuner:
         tunes_alone: bool = False,
         processors: int = 1,
         look: "Callable[[], Effort] | None" = None,
+        whole: bool = True,
     ) -> None:
+        """``whole`` is False if other processes do a part of the work, which ``look`` does not see."""
         self.threads, self.depth, self.alone = max(threads, least_threads), depth, tunes_alone
         self.most = self.threads  # the largest number of threads so far
         self._tunes_threads, self._tunes_depth, self._tunes_alone = tunes_threads, tunes_depth, tunes_alone
         self._memory = memory
         self._least = least_threads
-        self._processors, self._look = processors, look
+        self._processors, self._look, self._whole = processors, look, whole
         self.settled = False
         self.reason = "not measured yet"
         self.changes = 0
@@ -120,8 +142,14 @@ class Tuner:
         self._steady = False  # True if the times of batches differ little
         self._bursts = False  # True if some batches take far longer than most
         self._window = WINDOW  # the batches of a window
-        self._usual = Usual()
-        self._kept = self.chosen  # the best settings so far
+        self._usual, self._usual_use = Usual(), Usual(USE_DIFFERS)
+        self._kept = self._first = self.chosen  # the best settings so far, and those that it began with
+        self.reviewing = False  # True if it is settled and still compares settings
+        self._doubtful = False  # True if a change was kept without a clear difference
+        self._left: list[Rival[Chosen]] = []  # changes of the kept settings that are not clearly worse
+        self._now = self._owed = self._settled_at = (
+            0.0  # seconds: owed are those that other settings cost in the review
+        )
         self._seen: set[Chosen] = set()  # settings that were tried
         self._contest: Contest[Chosen] | None = None  # of changes that are measured in turn
         self._reserved = 0
@@ -132,9 +160,14 @@ class Tuner:
         """The present settings."""
         return Chosen(self.threads, self.depth, self.alone)
 
+    @property
+    def kept(self) -> Chosen:
+        """The present settings, or in a review those that others are compared with."""
+        return self._kept if self.reviewing else self.chosen
+
     @classmethod
     def of(
-        cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Effort]
+        cls, settings: Settings, stages: Sequence[StageRunner], on_device: bool, look: Callable[[], Effort], whole: bool
     ) -> "Tuner | None":
         """The tuner of a pipeline; None if all its settings are fixed. The memory of a device has a fixed number of batches."""
         depth = "prefetch_queue_depth" in settings.automatic and not on_device
@@ -144,7 +177,16 @@ class Tuner:
             return None
         strands = max((runner.strands for runner in stages if runner.per_sample), default=1)
         return cls(
-            settings.threads, settings.depth, threads, depth, settings.memory, strands, alone, available_cpus(), look
+            settings.threads,
+            settings.depth,
+            threads,
+            depth,
+            settings.memory,
+            strands,
+            alone,
+            available_cpus(),
+            look,
+            whole,
         )
 
     def rests(self) -> bool:
@@ -156,7 +198,7 @@ class Tuner:
 
     def delivered(self, now: float, asked: float, reserved: int) -> bool:
         """Counts a batch: the time, that of the call for it, and the bytes of the pipeline's memory. True after a change."""
-        before = self.chosen
+        before, self._now = self.chosen, now
         self._batches += 1
         self._reserved = reserved
         self._keep_budget()
@@ -164,7 +206,8 @@ class Tuner:
             self._skip -= 1
         elif self._begin is None:
             self._begin = now
-            self._before = None if self.settled or self._look is None else self._look()
+            resting = self.settled and not self.reviewing
+            self._before = None if resting or self._look is None else self._look()
         else:
             self._count += 1
             self._waited += max(0.0, now - asked)
@@ -176,10 +219,10 @@ class Tuner:
             if self._contest is not None:
                 self._contest.end()
                 if self._contest.winner is not None:
-                    self._kept, self._best = (
-                        self._contest.winner.setting,
-                        self._latest[self._contest.winner.setting].pace,
-                    )
+                    self._keep_winner()
+                    self._left = self._rivals()
+                else:
+                    self._left += self._contest.left()
             self._settle(f"the best settings that were tried in {LONGEST} batches")
         changed = before != self.chosen
         self.changes += changed
@@ -187,10 +230,14 @@ class Tuner:
 
     def _is_whole(self) -> bool:
         """True if the window has enough batches."""
+        if self.reviewing:
+            length = self._length_with(self.depth)
+            return self._count % length == 0 and self._now - (self._begin or 0.0) >= REVIEW_SECONDS
         if self.settled:
             return self._count == WINDOW
         if self._best is None:  # one long batch in FIRST may be an accident
-            return self._count >= FIRST and (self._count >= 2 * FIRST or len(self._long()) != 1)
+            long = self._now - (self._begin or 0.0) >= FIRST_SECONDS or self._count >= 6 * FIRST
+            return long and self._count >= FIRST and (self._count >= 2 * FIRST or len(self._long()) != 1)
         return self._count >= self._length_with(self.depth) or (
             self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT
         )
@@ -219,14 +266,15 @@ class Tuner:
             if self.depth <= FEW_AHEAD:  # a batch that takes very long is an accident
                 limit = BURSTS * median(times)
                 times = [min(each, limit) for each in times]
-            half = len(times) // 2
-            self._usual.add(math.log(max(sum(times[-half:]), 1e-9) / max(sum(times[:half]), 1e-9)))
+            half, limit = len(times) // 2, BURSTS * self._usual.value  # with more batches ahead the first ones come at once
+            difference = math.log(max(sum(times[-half:]), 1e-9) / max(sum(times[:half]), 1e-9))
+            self._usual.add(min(max(difference, -limit), limit))
         if self._before is not None and self._look is not None and window.seconds > 0:
             work = self._look().since(self._before, window.seconds)
             work = None if min(work) < 0 else work  # the clocks began again
         self._start_window()
         pace = max(sum(times) / len(times), 1e-9)
-        if self.settled:
+        if self.settled and not self.reviewing:
             self._rest = min(2 * self._rest, LONGEST_REST)
             self._skip = self._rest
             if self._best is not None and window.is_bottleneck and pace > SLOWER * self._best:
@@ -234,8 +282,11 @@ class Tuner:
                 self._skip = 0
             return
         self._latest[self.chosen] = _TunedWindow(pace, work, window)
+        level = Level.of(pace, work.used if work is not None and self._whole else None)
+        if self.reviewing:
+            return self._review(level, window)
         if self._contest is not None:
-            self._contest.measured(pace)
+            self._contest.measured(level)
             if self._contest.winner is not None and self._keep():
                 return None
         elif self._best is None:
@@ -244,7 +295,59 @@ class Tuner:
                 return self._settle(
                     f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(pace)}"
                 )
+            if pace < BRIEF:
+                return self._settle_briefly(work)
         return self._try_next()
+
+    def _settle_briefly(self, work: Effort | None) -> None:
+        """Settles after the first window. Threads that take the interpreter from each other are slower than one."""
+        brief, first = f"a batch takes less than {in_ms(BRIEF)}", self._latest[self._kept]
+        if self._tunes_threads and work is not None and FULL <= work.computing <= ALONE:
+            self._kept, self._doubtful = self._kept._replace(threads=self._least), True
+            brief += ", and the threads take the interpreter from each other"
+        self._latest[self._kept] = first
+        self._left = self._rivals()
+        self._settle(brief)
+
+    def _rivals(self) -> list[Rival[Chosen]]:
+        """The changes to try from the kept settings."""
+        changes = [each for each in self._changes() if each not in self._seen and self._may_help(each)]
+        return [self._rival(each) for each in [*dict.fromkeys(changes)][:RIVALS]]
+
+    def _rival(self, change: Chosen) -> Rival[Chosen]:
+        kept = self._kept
+        ahead = change == kept._replace(depth=change.depth)
+        adds = change.threads > kept.threads or (kept.alone and not change.alone)
+        return Rival(change, self._worth(change), SPARES_AHEAD if ahead else SPARES, adds)
+
+    def _review(self, level: Level, window: ExposedWait) -> None:
+        """Counts a window of the review, and goes on with the next one."""
+        contest = self._contest
+        assert contest is not None
+        contest.measured(level)
+        kept = self._latest[self._kept].pace
+        if self.chosen != self._kept:
+            batches = window.steps + self.depth + self._kept.depth + 2
+            self._owed += batches * max(0.0, self._latest[self.chosen].pace - kept)
+        rest = 0
+        if contest.between and contest.winner is None:
+            free = REVIEW_CREDIT + REVIEW_COST * (self._now - self._settled_at)
+            rest = math.ceil(max(0.0, self._owed - free) / REVIEW_COST / kept)
+            if rest:
+                contest.pause()
+        following = contest.following(lambda _: True)
+        if following is not None:
+            self._seen.add(following)
+            self._use(following)
+            self._skip = max(self._skip, rest)
+            return
+        self.reviewing, winner = False, contest.winner
+        if winner is not None:
+            self._keep_winner()
+            self._left = self._rivals()
+        self._best = self._latest[self._kept].pace
+        reason = f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
+        self._settle(reason, winner is not None)
 
     def _look_at_first(self, times: Sequence[float]) -> None:
         """Finds out how regular the times of batches are."""
@@ -255,33 +358,42 @@ class Tuner:
             steps = {after - before for before, after in pairwise(places)}
             period = steps.pop() if len(steps) == 1 else FIRST
             self._window = period * math.ceil(WINDOW / period)
-        self._usual = Usual()
+        self._usual, self._usual_use = Usual(), Usual(USE_DIFFERS)
         self._usual.add(BURSTS_DIFFER if self._bursts else max(DIFFER, 1.4 * self._error_of_mean()))
 
     def _keep(self) -> bool:
         """Keeps the winner of the contest; True if the settings are settled with it."""
-        assert self._contest is not None
-        assert self._contest.winner is not None
-        self._kept, self._contest = self._contest.winner.setting, None
-        found = self._latest[self._kept]
-        self._best = found.pace
+        found = self._keep_winner()
         if not found.wait.is_bottleneck:
             self._settle(f"{NOT_THE_BOTTLENECK} with these: the loop waits {found.wait.share:.1%} of a step")
         return self.settled
+
+    def _keep_winner(self) -> _TunedWindow:
+        """Keeps the winner of the contest; returns the last window with it."""
+        contest = self._contest
+        assert contest is not None
+        assert contest.winner is not None
+        clear = contest.winner.leads and contest.winner.beyond(self._usual.value, self._usual_use.value) > OBVIOUS
+        self._doubtful = self._doubtful or not clear
+        self._kept, self._contest, self._left = contest.winner.setting, None, []
+        found = self._latest[self._kept]
+        self._best = found.pace
+        return found
 
     def _try_next(self) -> None:
         """Measures the next setting of the contest, or of a new one from the settings that won."""
         assert self._best is not None
         while True:
             if self._contest is None:
-                changes = [each for each in self._changes() if each not in self._seen and self._may_help(each)]
-                if not changes:
+                rivals = self._rivals()
+                if not rivals:
                     return self._settle(
                         f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
                     )
-                changes = list(dict.fromkeys(changes))[:RIVALS]
-                pace = self._latest[self._kept].pace if self.chosen == self._kept else None
-                self._contest = Contest(self._kept, [(each, self._worth(each)) for each in changes], pace, self._usual)
+                before = self._latest[self._kept]
+                used = None if before.work is None or not self._whole else before.work.used
+                level = Level.of(before.pace, used) if self.chosen == self._kept else None
+                self._contest = Contest(self._kept, rivals, level, self._usual, self._usual_use, MOST_WINDOWS)
             following = self._contest.following(self._has_time)
             if following is not None:
                 self._seen.add(following)
@@ -290,7 +402,9 @@ class Tuner:
                 self._contest.winner is not None,
                 all(rival.leads or rival.given_up for rival in self._contest.rivals),
             )
-            if won and self._keep():
+            if not won:
+                self._left += self._contest.left()
+            elif self._keep():
                 return None
             self._contest = None
             if not (won or tried):
@@ -347,17 +461,30 @@ class Tuner:
 
     def _use(self, chosen: Chosen) -> None:
         if chosen != self.chosen:
-            self._skip = max(chosen.depth, self.depth) + 1
+            self._skip = max(chosen.depth, self.depth) + (2 if self.settled else 1)
         self.threads, self.depth, self.alone = chosen
         self.most = max(self.most, self.threads)
 
-    def _settle(self, reason: str) -> None:
+    def _settle(self, reason: str, news: bool = True) -> None:
+        """Uses the kept settings from now on, and compares them with changes that were not clear; ``news`` are logged."""
         self._use(self._kept)
-        self._contest = None
         self.settled, self.reason = True, reason
-        self._skip = self._rest = REST
+        rivals = [replace(rival, leads=[], uses=[], given_up=False) for rival in self._left]
+        if self._doubtful and self._kept != self._first and all(rival.setting != self._first for rival in rivals):
+            rivals.append(replace(self._rival(self._first), worth=0.0))
+        self._left, self._doubtful = [], False
+        self.reviewing = bool(rivals)
+        self._contest = (
+            Contest(self._kept, rivals, None, self._usual, self._usual_use, REVIEW_WINDOWS) if rivals else None
+        )
+        if rivals:
+            self._settled_at = self._now
+            self._contest.following(lambda _: True)
+        else:
+            self._skip = self._rest = REST
         self._start_window()
-        log.info("%s", self)
+        if news:
+            log.info("%s", self)
 
     def _start_window(self) -> None:
         self._begin, self._count, self._waited = None, 0, 0.0
@@ -372,12 +499,12 @@ class Tuner:
         if self._memory is None or not self._tunes_depth or self._reserved <= self._memory or self.depth == 1:
             return
         self._kept = self._kept._replace(depth=max(1, self.depth // 2))
-        self._contest, self._best = None, None if not self.settled else self._best
+        self._contest, self._best, self.reviewing = None, None if not self.settled else self._best, False
         self._use(self.chosen._replace(depth=self._kept.depth))
         self.reason = f"more batches ahead would need more than memory={self._memory}"
 
     def __str__(self) -> str:
-        return f"num_threads={self.threads}, prefetch_queue_depth={self.depth}: {self.reason}"
+        return f"num_threads={self.kept.threads}, prefetch_queue_depth={self.kept.depth}: {self.reason}"
 
 
 def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float) -> bool:

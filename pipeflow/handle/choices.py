@@ -57,7 +57,7 @@ def report_settings(settings: Settings, tuner: "Tuner | None", plan: Plan) -> Se
     choices = []
     for name, value in values.items():
         automatic = name in settings.automatic
-        chosen = {"num_threads": tuner.threads, "prefetch_queue_depth": tuner.depth} if tuner is not None else {}
+        chosen = {"num_threads": tuner.kept.threads, "prefetch_queue_depth": tuner.kept.depth} if tuner is not None else {}
         reason = tuner.reason if tuner is not None and automatic else ""
         if automatic and name == "py_num_workers":
             reason = "one for each processor"
@@ -77,7 +77,7 @@ def _of_function(constants: dict[str, Any], tuner: "Tuner | None") -> Iterator[C
     if constants.get("parallel") == "auto":
         chosen = where_calls_run(function, "auto")
         reason = why_not_on_threads(function) or "its code shows no state"
-        if chosen == "threads" and tuner is not None and tuner.alone:
+        if chosen == "threads" and tuner is not None and tuner.kept.alone:
             chosen = "serial"
             reason += "; calls at the same time " + ("would not help" if tuner.settled else "are not tried yet")
         yield Choice(f"parallel of {named}", chosen, "auto", reason)

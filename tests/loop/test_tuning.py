@@ -230,6 +230,8 @@ def test_settled_settings_are_watched_less_and_less_often():
     """One window after 256 batches, the next after 512, and so on; between them nothing is counted but batches."""
     run, busy = Run(lambda threads, depth: 0.02), []
     run.until_settled()
+    while run.tuner.reviewing:
+        run.batch()
     for number in range(20_000):
         if not run.tuner.rests():
             busy.append(number)
