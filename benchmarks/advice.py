@@ -66,7 +66,6 @@ REST = 0.01  # seconds between two turns, in which a pipeline finishes the batch
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
 PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
-GAIN = 0.1  # by which another setting must be predicted to be faster than the measured one to be recommended
 CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
 
 
@@ -325,13 +324,11 @@ def medians(found: Measured) -> list[float]:
 
 
 def recommended(found: Measured, predictions: list[float]) -> int:
-    """The place of the setting to recommend: the measured one, unless another one is predicted to be faster by GAIN.
+    """The place of the setting to recommend.
 
     Of those that are predicted to be nearly the fastest it is the one with the fewest threads and workers, and of these the one
     that is predicted to be the fastest.
     """
-    if max(predictions) < (1 + GAIN) * predictions[0]:
-        return 0
     worth = [place for place, ours in enumerate(predictions) if ours >= (1 - CHOICE) * max(predictions)]
     return min(worth, key=lambda place: (cost(found.settings[place]), -predictions[place]))
 

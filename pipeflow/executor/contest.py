@@ -6,8 +6,8 @@ processors that work differs far less. So if this number is known, only a part o
 
     lead = logarithm of the ratio of processors + what a batch needs less of them
 
-The second term is near zero for most changes, and is estimated with this in mind (``SPARES``). More threads need no less
-processor time for a batch. Nothing here reads a clock or knows what a setting is.
+The second term is near zero for most changes, and is estimated with this in mind (``SPARES``). With more threads or batches ahead
+a batch needs no less processor time. Nothing here reads a clock or knows what a setting is.
 """
 
 import math
@@ -69,7 +69,9 @@ class Rival(Generic[S]):
     setting: S
     worth: float  # the lead from which it is worth while
     spares: float = SPARES
-    adds: bool = False  # it adds threads, so a batch does not need less of the processors
+    adds: bool = False  # it adds threads or batches ahead, so a batch does not need less of the processors
+    expects: float = 0.0  # the logarithm of what a batch probably needs less of them
+    sure: float = SURE  # so many standard errors decide
     leads: list[float] = field(default_factory=list)  # by the times of batches
     uses: list[float] = field(default_factory=list)  # by the processors at work, of the same windows if they are known
     given_up: bool = False
@@ -86,7 +88,7 @@ class Rival(Generic[S]):
             return self.lead, usual / math.sqrt(count)
         use = sum(self.uses) / count
         weight = 1 / (1 + usual**2 / (count * self.spares**2))
-        spared = weight * (self.lead - use)
+        spared = self.expects + weight * (self.lead - use - self.expects)
         error = math.sqrt(usual_use**2 / count + (1 - weight) * self.spares**2)
         return use + (min(0.0, spared) if self.adds else spared), error
 
@@ -219,7 +221,7 @@ class Contest(Generic[S]):
             return
         measured = [rival for rival in self._left() if rival.leads]
         best = max(measured, key=lambda rival: self._lead(rival), default=None)
-        if best is not None and self._beyond(best) > SURE:
+        if best is not None and self._beyond(best) > best.sure:
             self.winner = best
 
     def _lead(self, rival: Rival[S]) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeflow.executor.crowd import COMPUTING
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures, in_ms
-from pipeflow.executor.simulation import Part, Scene, Simulated, Simulation, Workload
+from pipeflow.executor.simulation import NEIGHBOURS, Part, Scene, Simulated, Simulation, Workload
 
 REPEATED = 64  # the last measured batches, which are repeated in turn: more of them predict nothing better
 SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes and comes back
@@ -28,6 +28,7 @@ CHUNK_SECONDS = 1e-5  # the same for a chunk of samples
 # gives it back waits for it after each sample, and each call of an operator takes longer because the caches are cold.
 HANDOVER_SECONDS = 6e-5
 HANDOFF_SECONDS = 1.6e-5
+TURNS = 0.1  # the part of the speed that threads which compute lose with each doubling of their number beyond the processors
 RELEASES = 0.9  # share of its processor time: a function that keeps the interpreter for longer does not give it back
 KEPT_SECONDS = (
     8e-5,
@@ -92,6 +93,10 @@ class Model:
         if key not in self._known:
             scene = self._scene(changes)
             pace = max(Simulation(scene).run().pace * self.factor, self._least(scene))
+            most = max(2, round(self.run.processors))
+            if scene.threads > most and self._computes(scene.parts):  # they also compute if they take turns
+                fewer = self.predict(replace(changes, threads=most)).pace
+                pace = max(pace, fewer * (1 + TURNS * math.log2(scene.threads / most)))
             self._known[key] = Prediction(pace, scene.batch_size / pace)
         return self._known[key]
 
@@ -106,12 +111,20 @@ class Model:
 
     def _least(self, scene: Scene) -> float:
         """The least time for a batch: its processor time divided by as many processors as a program gets."""
-        busy = sum(part.mean[1] for part in scene.parts) + scene.loop.busy + self._overhead
+        busy = sum(part.mean[1] * self._slower(part) for part in scene.parts) + scene.loop.busy + self._overhead
         steps = self.run.steps
         outside = sum(step.busy for step in steps if step.role == "processes")
         reached = max(self.run.used + outside, sum(step.busy for step in steps)) / max(self.run.seconds, 1e-9)
         usable = max(1.0, min(self.run.processors, max(REACHED * self.run.processors, reached)))
         return max(busy / usable, 1e-9)
+
+    def _slower(self, part: Part) -> float:
+        """The factor of the processor time of a part if all processors work, and share caches and memory."""
+        if not self.run.used:
+            return 1.0
+        working = max(1.0, self.run.used / max(self.run.seconds, 1e-9))
+        all_, measured = (NEIGHBOURS * part.memory * (1 - 1 / count) for count in (max(working, self.run.processors), working))
+        return (1 + all_) / (1 + measured)
 
     def _fit(self) -> None:
         """Finds the part of the waiting that the simulation explains, and the part that it does not explain."""
@@ -214,11 +227,14 @@ class Model:
     def _at_work(self, threads: int, parts: Sequence[Part]) -> int:
         """The number of threads that work at the same time (``executor/crowd.py``)."""
         most = max(2, round(self.run.processors))
+        return most if threads > most and self._computes(parts) and not any(part.meets for part in parts) else threads
+
+    def _computes(self, parts: Sequence[Part]) -> bool:
+        """True if the threads are on a processor most of the time."""
         inside = [part.mean for part in parts if part.role != "processes"]
         busy, seconds = sum(work[1] for work in inside), sum(work[0] for work in inside)
-        processors = self.run.processors  # they also have the work of other programs
-        computing = busy * min(1.0, processors / (most + self.run.others)) >= COMPUTING * seconds
-        return most if threads > most and computing and not any(part.meets for part in parts) else threads
+        most, processors = max(2, round(self.run.processors)), self.run.processors  # these also have the work of other programs
+        return busy * min(1.0, processors / (most + self.run.others)) >= COMPUTING * seconds
 
     def _processors(self) -> float:
         """The number of processors that the threads got when they wanted more; all processors if they never waited for one."""

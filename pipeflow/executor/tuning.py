@@ -84,6 +84,7 @@ OCCUPIED = 0.7  # share of the time that threads have work, if more of them may 
 COMPUTING = (
     0.75  # share of the time that threads are on a processor, if they do not wait; and processors of a busy process
 )
+TURNS = 0.1  # the logarithm of what a batch probably needs less of the processors if one thread does what several do in turn
 ALONE = 1.2  # processors for a thread that does the work of others too: what they lose by taking turns is not work
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
 
@@ -302,7 +303,7 @@ class Tuner:
     def _settle_briefly(self, work: Effort | None) -> None:
         """Settles after the first window. Threads that take the interpreter from each other are slower than one."""
         brief, first = f"a batch takes less than {in_ms(BRIEF)}", self._latest[self._kept]
-        if self._tunes_threads and work is not None and FULL <= work.computing <= ALONE:
+        if self._tunes_threads and self._takes_turns(work):
             self._kept, self._doubtful = self._kept._replace(threads=self._least), True
             brief += ", and the threads take the interpreter from each other"
         self._latest[self._kept] = first
@@ -316,9 +317,18 @@ class Tuner:
 
     def _rival(self, change: Chosen) -> Rival[Chosen]:
         kept = self._kept
-        ahead = change == kept._replace(depth=change.depth)
-        adds = change.threads > kept.threads or (kept.alone and not change.alone)
-        return Rival(change, self._worth(change), SPARES_AHEAD if ahead else SPARES, adds)
+        adds = change.threads > kept.threads or change.depth > kept.depth or (kept.alone and not change.alone)
+        rival = Rival(change, self._worth(change), SPARES, adds)
+        if change == kept._replace(depth=change.depth):
+            return replace(rival, spares=SPARES_AHEAD)
+        if change.threads == kept.threads or not self._takes_turns(self._latest[kept].work):
+            return rival
+        fewer = change.threads < kept.threads
+        return replace(rival, expects=TURNS if fewer else -TURNS, sure=0.0 if fewer else rival.sure)
+
+    def _takes_turns(self, work: Effort | None) -> bool:
+        """True if the threads together do the work of one, probably because they take the interpreter from each other."""
+        return work is not None and self._whole and FULL <= work.used <= ALONE
 
     def _review(self, level: Level, window: ExposedWait) -> None:
         """Counts a window of the review, and goes on with the next one."""
@@ -436,7 +446,7 @@ class Tuner:
         deeper = self._kept._replace(depth=min(ahead, MOST_AHEAD) if self._tunes_depth else depth)
         if self._bursts:
             yield deeper
-        if self._tunes_threads and work is not None and work.computing <= ALONE:
+        if self._tunes_threads and work is not None and (work.computing <= ALONE or self._takes_turns(work)):
             yield self._kept._replace(threads=self._least)
         if self._tunes_alone:
             yield self._kept._replace(alone=not alone)
@@ -453,6 +463,8 @@ class Tuner:
                 yield self._with(threads * 3 // 4)
         if self._tunes_depth and self._fits(min(2 * depth, MOST_AHEAD)):
             yield self._kept._replace(depth=min(2 * depth, MOST_AHEAD))
+        if self._tunes_alone and self._tunes_threads and alone and threads == 1:
+            yield self._with(2)._replace(alone=False)
         if self._tunes_alone:  # a thread that is free reads ahead
             yield deeper._replace(alone=not alone)
 
@@ -510,9 +522,9 @@ class Tuner:
 def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float) -> bool:
     """False if a change of the settings, at which the threads did this work, cannot make batches come more often."""
     saturated = work.used >= FULL * processors
-    ordered = max(work.ordered, work.alone) if kept.alone else work.ordered
+    ordered = max(work.ordered, work.alone) if change.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
-        return work.used >= COMPUTING and work.computing <= change.threads * ALONE
+        return work.used >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
     if change.threads > kept.threads:
         computing = kept.threads >= processors and work.busy > COMPUTING * work.inside
         return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and ordered < FULL
