@@ -280,7 +280,7 @@ class Tuner:
             self._skip = self._rest
             if self._best is not None and window.is_bottleneck and pace > SLOWER * self._best:
                 self.settled, self._batches, self._best = False, 0, None
-                self._skip = 0
+                self._skip, self._owed, self._settled_at = 0, 0.0, 0.0
             return
         self._latest[self.chosen] = _TunedWindow(pace, work, window)
         level = Level.of(pace, work.used if work is not None and self._whole else None)
@@ -336,6 +336,8 @@ class Tuner:
         assert contest is not None
         contest.measured(level)
         kept = self._latest[self._kept].pace
+        if self.chosen == self._kept and not window.is_bottleneck:
+            return self._settle(f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(kept)}", False)
         if self.chosen != self._kept:
             batches = window.steps + self.depth + self._kept.depth + 2
             self._owed += batches * max(0.0, self._latest[self.chosen].pace - kept)
@@ -490,7 +492,7 @@ class Tuner:
             Contest(self._kept, rivals, None, self._usual, self._usual_use, REVIEW_WINDOWS) if rivals else None
         )
         if rivals:
-            self._settled_at = self._now
+            self._settled_at = self._settled_at or self._now
             self._contest.following(lambda _: True)
         else:
             self._skip = self._rest = REST

@@ -49,6 +49,35 @@ def test_without_time_nothing_is_measured():
     assert contest_of({"kept": 1.0, "better": 0.5}, ["better"], budget=2) == (None, 1)
 
 
+def estimated(windows, **options):
+    """The lead of a rival after windows of (times as often, times as many processors), and its error."""
+    rival = Rival("other", 0.03, **options)
+    for often, processors in windows:
+        rival.leads.append(math.log(often))
+        rival.uses.append(math.log(processors))
+    return rival.estimate(0.1, 0.02)
+
+
+def test_a_lead_without_more_processors_is_mostly_an_accident():
+    """Worked out by hand: the weight of what a batch needs less is 1 / (1 + 0.1**2 / 0.1**2) = 0.5 after one window."""
+    lead, error = estimated([(math.exp(0.2), 1.0)])
+    assert (lead, error) == (pytest.approx(0.1), pytest.approx(math.sqrt(0.02**2 + 0.5 * 0.01)))
+    assert estimated([(math.exp(0.2), math.exp(0.2))])[0] == pytest.approx(0.2)
+    assert estimated([(math.exp(0.2), 1.0)] * 9)[0] == pytest.approx(0.18)
+
+
+def test_more_threads_do_not_save_processor_time():
+    """So batches come at most as many times as often as more processors work, and may come less often."""
+    assert estimated([(1.3, 1.01)], adds=True)[0] == pytest.approx(math.log(1.01))
+    assert estimated([(0.8, 1.01)], adds=True)[0] < 0
+
+
+def test_what_a_change_probably_saves_counts_until_it_is_measured():
+    """One thread instead of several that take turns: without a difference in one window, half of it is still expected."""
+    assert estimated([(1.0, 1.0)], expects=0.1)[0] == pytest.approx(0.05)
+    assert estimated([(1.0, 1.0)] * 99, expects=0.1)[0] == pytest.approx(0.001)
+
+
 class Line:
     """Batches are made one after another, up to ``depth`` ahead of a loop that takes some time for each."""
 

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from pipeflow import Pipeline, fn, pipeline_def
 from pipeflow.executor import Settings, settings, tuning
 from pipeflow.executor.claims import Claims
-from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, Tuner
+from pipeflow.executor.measuring import Effort
+from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, REVIEW_COST, REVIEW_CREDIT, Tuner
 
 MEGABYTE = 1_000_000
 
@@ -244,6 +246,111 @@ def test_settled_settings_are_watched_less_and_less_often():
         4096 + 9,
     ]
     assert len(busy) == 9 * len(begins)
+
+
+class Threads:
+    """What the threads of a simulated pipeline did: so many processors were at work since the last batch."""
+
+    def __init__(self, used, ordered=lambda chosen: 0.0):
+        self.used, self.ordered = used, ordered
+        self.sums = [0.0] * 5
+        self.tuner, self.now = None, 100.0
+
+    def __call__(self):
+        return Effort(*self.sums)
+
+    def passed(self, now, before):
+        seconds, chosen = now - self.now, before
+        self.now = now
+        used, one = self.used(chosen), self.ordered(chosen)
+        for place, value in enumerate((max(used, one) * 0.95, used * 0.95, 0.0, used, one)):
+            self.sums[place] += value * seconds
+
+
+def tuned(pace, used, seed=0, noise=0.1, batches=4000, ordered=lambda chosen: 0.0, loop=0.0, **options):
+    """A run with times that differ by ``noise`` at random, its tuner after so many batches, and the batches until it settled."""
+    rng, threads = np.random.default_rng(seed), Threads(used, ordered)
+    options = {"tunes_alone": True, **options}
+    run = Run(
+        lambda *chosen: pace(*chosen) * math.exp(noise * rng.standard_normal()),
+        loop,
+        look=threads,
+        processors=2,
+        **options,
+    )
+    settled = 0
+    for number in range(1, batches + 1):
+        before = run.tuner.chosen
+        run.batch()
+        threads.passed(run.now, before)
+        if run.tuner.settled and not settled:
+            settled = number
+    return run, settled
+
+
+@pytest.mark.parametrize("base", [0.0002, 0.002, 0.008])
+@pytest.mark.parametrize("seed", range(5))
+def test_threads_that_take_the_interpreter_from_each_other_become_one(base, seed):
+    """Two threads use no more processors than one and are slower by a fifth; it is settled in time for all lengths of batches."""
+    run, settled = tuned(
+        lambda threads, depth, alone: base * (1.2 if threads > 1 else 1.0),
+        lambda chosen: 1.05 if chosen.threads > 1 else 1.0,
+        seed,
+    )
+    assert settled <= LONGEST
+    assert run.tuner.kept.threads == 1
+
+
+@pytest.mark.parametrize("base", [0.0002, 0.008])
+@pytest.mark.parametrize("seed", range(5))
+def test_functions_that_are_called_by_one_thread_at_a_time_are_tried_on_all(base, seed):
+    """One processor works because only one thread calls them; with calls at the same time it is two, and twice as fast."""
+    run, settled = tuned(
+        lambda threads, depth, alone: base * (1.0 if alone or threads == 1 else 0.5),
+        lambda chosen: 1.0 if chosen.alone or chosen.threads == 1 else 1.95,
+        seed,
+        ordered=lambda chosen: 0.95 if chosen.alone else 0.0,
+    )
+    assert settled <= LONGEST
+    assert (run.tuner.kept.threads, run.tuner.kept.alone) == (2, False)
+
+
+def test_other_settings_cost_little_while_they_are_compared():
+    """All others take half as long again, and the times are too uneven to see it at once: at most 1 % is lost after settling."""
+    used = []
+
+    def pace(threads, depth, alone):
+        used.append((threads, depth))
+        return 0.001 if (threads, depth) == (2, 2) else 0.0015
+
+    run, settled = tuned(pace, lambda chosen: 1.4, noise=0.6, batches=40_000, tunes_alone=False)
+    assert settled <= LONGEST
+    others = [each for each in used[settled:] if each != (2, 2)]
+    assert len(others) > 40
+    assert run.chosen == (2, 2)
+    assert 0.0005 * len(others) <= REVIEW_COST * 0.001 * len(used) + 4 * REVIEW_CREDIT
+
+
+def test_a_loop_that_no_longer_waits_ends_the_comparison():
+    """Nothing else is tried once a faster pipeline would not help."""
+    run, _ = tuned(lambda threads, depth, alone: 0.002, lambda chosen: 1.05, noise=0.3, batches=LONGEST)
+    assert run.tuner.reviewing
+    run.loop = 0.1
+    for _ in range(1000):
+        run.batch()
+    assert run.tuner.settled
+    assert not run.tuner.reviewing
+    assert run.tuner.reason.startswith("the input is not your bottleneck")
+
+
+def test_settings_that_are_compared_are_not_reported(monkeypatch):
+    """The report has the settings that are kept, whatever is in use for a moment."""
+    pipe = pipeline_def(numbers, batch_size=5, num_threads="auto", prefetch_queue_depth="auto")()
+    pipe.build()
+    tuner = pipe._executor.tuner
+    tuner.reviewing, tuner._kept = True, tuner.chosen._replace(threads=1, depth=3)
+    report = pipe.settings()
+    assert (report["num_threads"].value, report["prefetch_queue_depth"].value) == (1, 3)
 
 
 def test_a_budget_of_memory_is_watched_all_the_time():
