@@ -25,7 +25,7 @@ from _harness import Target, header, save, table, verdicts
 
 from pipeflow import fn, pipeline_def
 
-SHAPE, BATCH, ROUNDS, BATCHES = (112, 112, 3), 32, 15, 4
+SHAPE, BATCH, ROUNDS, BATCHES = (112, 112, 3), 32, 60, 1
 LONGEST_SECONDS = 30.0  # until compiled code has taken over, at most
 _rng = np.random.default_rng(0)
 DATA = {"u": _rng.integers(0, 256, (BATCH, *SHAPE)).astype(np.uint8), "f": _rng.random((BATCH, *SHAPE), np.float32)}

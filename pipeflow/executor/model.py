@@ -123,7 +123,9 @@ class Model:
         if not self.run.used:
             return 1.0
         working = max(1.0, self.run.used / max(self.run.seconds, 1e-9))
-        all_, measured = (NEIGHBOURS * part.memory * (1 - 1 / count) for count in (max(working, self.run.processors), working))
+        all_, measured = (
+            NEIGHBOURS * part.memory * (1 - 1 / count) for count in (max(working, self.run.processors), working)
+        )
         return (1 + all_) / (1 + measured)
 
     def _fit(self) -> None:
@@ -233,7 +235,10 @@ class Model:
         """True if the threads are on a processor most of the time."""
         inside = [part.mean for part in parts if part.role != "processes"]
         busy, seconds = sum(work[1] for work in inside), sum(work[0] for work in inside)
-        most, processors = max(2, round(self.run.processors)), self.run.processors  # these also have the work of other programs
+        most, processors = (
+            max(2, round(self.run.processors)),
+            self.run.processors,
+        )  # these also have the work of other programs
         return busy * min(1.0, processors / (most + self.run.others)) >= COMPUTING * seconds
 
     def _processors(self) -> float:

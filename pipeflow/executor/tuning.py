@@ -267,7 +267,10 @@ class Tuner:
             if self.depth <= FEW_AHEAD:  # a batch that takes very long is an accident
                 limit = BURSTS * median(times)
                 times = [min(each, limit) for each in times]
-            half, limit = len(times) // 2, BURSTS * self._usual.value  # with more batches ahead the first ones come at once
+            half, limit = (
+                len(times) // 2,
+                BURSTS * self._usual.value,
+            )  # with more batches ahead the first ones come at once
             difference = math.log(max(sum(times[-half:]), 1e-9) / max(sum(times[:half]), 1e-9))
             self._usual.add(min(max(difference, -limit), limit))
         if self._before is not None and self._look is not None and window.seconds > 0:
@@ -337,7 +340,9 @@ class Tuner:
         contest.measured(level)
         kept = self._latest[self._kept].pace
         if self.chosen == self._kept and not window.is_bottleneck:
-            return self._settle(f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(kept)}", False)
+            return self._settle(
+                f"{NOT_THE_BOTTLENECK}: the loop waits {window.share:.1%} of a step of {in_ms(kept)}", False
+            )
         if self.chosen != self._kept:
             batches = window.steps + self.depth + self._kept.depth + 2
             self._owed += batches * max(0.0, self._latest[self.chosen].pace - kept)
@@ -438,7 +443,9 @@ class Tuner:
 
     def _may_help(self, change: Chosen) -> bool:
         work = self._latest[self._kept].work
-        return work is None or _can_help(work, change, self._kept, self._processors)
+        return work is None or _can_help(
+            work, change, self._kept, self._processors, COMPUTING if self._whole else COMPUTING / 2
+        )
 
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
@@ -521,14 +528,17 @@ class Tuner:
         return f"num_threads={self.kept.threads}, prefetch_queue_depth={self.kept.depth}: {self.reason}"
 
 
-def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float) -> bool:
-    """False if a change of the settings, at which the threads did this work, cannot make batches come more often."""
+def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float, computing_share: float) -> bool:
+    """False if a change of the settings, at which the threads did this work, cannot make batches come more often.
+
+    Threads that are on a processor for ``computing_share`` of their time do not wait for anything else.
+    """
     saturated = work.used >= FULL * processors
     ordered = max(work.ordered, work.alone) if change.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
         return work.used >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
     if change.threads > kept.threads:
-        computing = kept.threads >= processors and work.busy > COMPUTING * work.inside
+        computing = kept.threads >= processors and work.busy > computing_share * work.inside
         return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and ordered < FULL
     if change.alone != kept.alone:
         return kept.threads > 1
