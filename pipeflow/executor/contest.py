@@ -32,14 +32,14 @@ USE_DIFFERS = 0.02  # the usual difference of the processors at work in two wind
 IDLE = 0.3  # processors: if fewer work, batches wait for something else, and only their times count
 
 
-class Level(NamedTuple):
+class WindowLevel(NamedTuple):
     """What was measured in a window, as logarithms."""
 
     pace: float  # seconds of a batch
     use: float | None = None  # processors at work; None: not known, or so few that it says nothing
 
     @classmethod
-    def of(cls, pace: float, used: float | None) -> "Level":
+    def of(cls, pace: float, used: float | None) -> "WindowLevel":
         """``used`` processors were at work."""
         return cls(math.log(pace), None if used is None or used < IDLE else math.log(used))
 
@@ -105,7 +105,7 @@ class Contest(Generic[S]):
         self,
         kept: S,
         rivals: Sequence[Rival[S]],
-        before: Level | None,
+        before: WindowLevel | None,
         usual: Usual,
         usual_use: Usual,
         most: int = MOST_WINDOWS,
@@ -115,7 +115,7 @@ class Contest(Generic[S]):
         self.winner: Rival[S] | None = None
         self._most = most
         self._before = before  # of the last window with the kept settings
-        self._since: list[tuple[Rival[S], Level]] = []  # windows after it, in their order
+        self._since: list[tuple[Rival[S], WindowLevel]] = []  # windows after it, in their order
         self._group: list[Rival[S] | None] = []  # what is to be measured; None: the kept settings
         self._waiting: list[Rival[S]] = list(self.rivals)  # the rivals of this round after the group
         self._current: Rival[S] | None = None
@@ -149,7 +149,7 @@ class Contest(Generic[S]):
         """The next window is a new one with the kept settings."""
         self._before = None
 
-    def measured(self, level: Level) -> None:
+    def measured(self, level: WindowLevel) -> None:
         """Counts a window with the setting that ``following`` returned."""
         current = self._current
         if self._before is None:
@@ -186,7 +186,7 @@ class Contest(Generic[S]):
     def _may_be_better(self, rival: Rival[S]) -> bool:
         return self._beyond(rival) > -DOUBTFUL if rival.leads else not rival.given_up
 
-    def _count(self, rival: Rival[S], found: Level, after: Level, share: float) -> None:
+    def _count(self, rival: Rival[S], found: WindowLevel, after: WindowLevel, share: float) -> None:
         """Counts a window of a rival, a ``share`` of the way from the window of the kept settings before it to that after it."""
         before = self._before
         assert before is not None
@@ -200,7 +200,7 @@ class Contest(Generic[S]):
     def _left(self) -> list[Rival[S]]:
         return [rival for rival in self.rivals if not rival.given_up]
 
-    def _judge_first(self, rival: Rival[S], level: Level) -> None:
+    def _judge_first(self, rival: Rival[S], level: WindowLevel) -> None:
         if rival.leads:
             return
         assert self._before is not None

@@ -44,9 +44,9 @@ from pipeflow.executor.contest import (
     SPARES_AHEAD,
     USE_DIFFERS,
     Contest,
-    Level,
     Rival,
     Usual,
+    WindowLevel,
 )
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.measuring import Effort
@@ -286,7 +286,7 @@ class Tuner:
                 self._skip, self._owed, self._settled_at = 0, 0.0, 0.0
             return
         self._latest[self.chosen] = _TunedWindow(pace, work, window)
-        level = Level.of(pace, work.used if work is not None and self._whole else None)
+        level = WindowLevel.of(pace, work.used if work is not None and self._whole else None)
         if self.reviewing:
             return self._review(level, window)
         if self._contest is not None:
@@ -333,7 +333,7 @@ class Tuner:
         """True if the threads together do the work of one, probably because they take the interpreter from each other."""
         return work is not None and self._whole and FULL <= work.used <= ALONE
 
-    def _review(self, level: Level, window: ExposedWait) -> None:
+    def _review(self, level: WindowLevel, window: ExposedWait) -> None:
         """Counts a window of the review, and goes on with the next one."""
         contest = self._contest
         assert contest is not None
@@ -409,7 +409,7 @@ class Tuner:
                     )
                 before = self._latest[self._kept]
                 used = None if before.work is None or not self._whole else before.work.used
-                level = Level.of(before.pace, used) if self.chosen == self._kept else None
+                level = WindowLevel.of(before.pace, used) if self.chosen == self._kept else None
                 self._contest = Contest(self._kept, rivals, level, self._usual, self._usual_use, MOST_WINDOWS)
             following = self._contest.following(self._has_time)
             if following is not None:
@@ -495,12 +495,11 @@ class Tuner:
             rivals.append(replace(self._rival(self._first), worth=0.0))
         self._left, self._doubtful = [], False
         self.reviewing = bool(rivals)
-        self._contest = (
-            Contest(self._kept, rivals, None, self._usual, self._usual_use, REVIEW_WINDOWS) if rivals else None
-        )
+        self._contest = None
         if rivals:
             self._settled_at = self._settled_at or self._now
-            self._contest.following(lambda _: True)
+            self._contest = Contest(self._kept, rivals, None, self._usual, self._usual_use, REVIEW_WINDOWS)
+            self._contest.following(lambda _: True)  # a window of the kept settings comes first
         else:
             self._skip = self._rest = REST
         self._start_window()

@@ -57,7 +57,9 @@ def report_settings(settings: Settings, tuner: "Tuner | None", plan: Plan) -> Se
     choices = []
     for name, value in values.items():
         automatic = name in settings.automatic
-        chosen = {"num_threads": tuner.kept.threads, "prefetch_queue_depth": tuner.kept.depth} if tuner is not None else {}
+        chosen = (
+            {"num_threads": tuner.kept.threads, "prefetch_queue_depth": tuner.kept.depth} if tuner is not None else {}
+        )
         reason = tuner.reason if tuner is not None and automatic else ""
         if automatic and name == "py_num_workers":
             reason = "one for each processor"

@@ -8,7 +8,7 @@ from statistics import mean
 
 import pytest
 
-from pipeflow.executor.contest import Contest, Level, Rival, Usual
+from pipeflow.executor.contest import Contest, Rival, Usual, WindowLevel
 from pipeflow.executor.measuring import Effort
 from pipeflow.executor.tuning import LONGEST, Tuner
 
@@ -20,7 +20,7 @@ def contest_of(paces, changes, kept="kept", budget=100, drift=lambda window: 1.0
     rivals = [Rival(change, 0.03) for change in changes]
     contest, taken = Contest(kept, rivals, None, usual, Usual()), []
     while (setting := contest.following(lambda settings: len(taken) + len(settings) <= budget)) is not None:
-        contest.measured(Level.of(paces[setting] * drift(len(taken)), None))
+        contest.measured(WindowLevel.of(paces[setting] * drift(len(taken)), None))
         taken.append(setting)
     return contest.winner and contest.winner.setting, len(taken)
 
