@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from _harness import Measures, Side, Target, header, measure, save, spread, start, table, verdicts
+from _harness import Measures, Side, Target, header, measure, save, spread, start, table, verdicts, with_earlier
 
 HEIGHT, WIDTH, IMAGES = 375, 500, 8
 SECONDS = 0.15  # of a repetition
@@ -559,7 +559,8 @@ def main() -> int:
         for low, name in names.items()
         if not wanted or any(word == low or (word not in names and word in low) for word in wanted)
     ]
-    results = measure(__file__, sides(), rows, SETTINGS, repetitions=5)
+    measured = measure(__file__, sides(), rows, SETTINGS, repetitions=5)
+    results = with_earlier("transforms", reading, measured)
     libraries = [name for name in LIBRARIES if any(name in row for row in results.values())]
     lines, ratios = [], []
     for case, found in results.items():
