@@ -37,7 +37,7 @@ class OpFunction(OpDef):
                     return run(inputs, None)
                 except Exception:  # an error that the complete call reports
                     pass
-        if inputs and not self.order and interpreter.get() is eager:
+        if not self.order and interpreter.get() is eager:
             # `again` with fewer calls of Python, for one array and arguments that are plain values
             known = self.known_calls
             plain = len(inputs) == 1 and not self.random and NAMES not in known

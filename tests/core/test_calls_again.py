@@ -238,6 +238,42 @@ def test_the_same_objects_under_other_names_are_another_call():
         np.testing.assert_array_equal(fn.crop(IMAGE[1:], crop_h=size, crop_w=other, crop_pos_y=0.0), expected)
 
 
+NO_INPUTS = {
+    "ones": lambda _: fn.ones(shape=(2, 3)),
+    "constant": lambda _: fn.constant(idata=(1, 2, 3, 4), shape=(2, 2)),
+    "rotation": lambda _: fn.transforms.rotation(angle=30.0, center=(2.0, 3.0)),
+    "crop": lambda _: fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5]),
+    "perspective": lambda _: fn.transforms.perspective(
+        source=[0, 0, 9, 0, 9, 9, 0, 9], target=[1, 0, 8, 1, 9, 9, 0, 7]
+    ),
+    "uniform": lambda key: fn.random.uniform(range=(0.0, 1.0), shape=(3, 2), key=key),
+    "coin_flip": lambda key: fn.random.coin_flip(probability=0.5, shape=(40,), key=key),
+    "window": lambda key: fn.roi_random_crop(
+        crop_shape=(4, 3), roi_start=(2, 1), roi_end=(4, 9), in_shape=(6, 10), key=key
+    ),
+}
+
+
+@pytest.mark.parametrize("call", NO_INPUTS.values(), ids=NO_INPUTS)
+def test_calls_without_inputs_are_kept_too(call, monkeypatch):
+    """Matrices, constants and numbers by a key are what they are on the whole way; a change of a result changes no other."""
+    for key in (5, 5, 5, 6, 5):
+        got, expected = call(key), the_whole_way(monkeypatch, lambda key=key: call(key))
+        assert type(got) is type(expected)
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+        if got.flags.writeable:
+            got[...] = 3
+    assert any(op.known_calls for op in registry.values()), "no call was kept"
+
+
+def test_numbers_without_a_key_are_new_every_time():
+    """Without a key each call draws another one, and reports it."""
+    drawn = [fn.random.uniform(range=(0.0, 1.0), shape=(4,)) for _ in range(4)]
+    assert len({x.tobytes() for x in map(np.asarray, drawn)}) == 4
+    assert len({x.key for x in drawn}) == 4
+
+
 def test_a_list_that_is_written_over_is_another_argument():
     """The same list may have other values in a later call, so its identity says nothing."""
     size = [3, 4]
