@@ -13,7 +13,9 @@ from pipeflow.kernels.cpu.simd.instructions import (
     INT8,
     INT32,
     INT64,
+    SOON,
     at,
+    by_lines,
     extensions,
     load,
     many,
@@ -22,6 +24,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     splat,
     store,
     vector_function,
+    writing,
 )
 
 WIDE = ir.VectorType(INT8, 64)
@@ -67,21 +70,14 @@ def translate_row(builder, source, table, out, total):
 
 @vector_function(DATA, types.uint8, types.uint8, DATA, INDEX)
 def change_bits(builder, source, flipped, kept, out, total):
-    """Sets out[:total] = (source[:total] ^ flipped) & kept. Several vectors are read before the first is written, as in
-    ``_by_groups``.
-    """
-    source, out = source.pointer, out.pointer
+    """Sets out[:total] = (source[:total] ^ flipped) & kept."""
 
-    def body(first: Any, lanes: int) -> None:
-        size = min(lanes, 64)
-        kind = many(INT8, size)
-        flip, keep = (splat(builder, one, kind) if size > 1 else one for one in (flipped, kept))
-        places = [builder.add(first, INT64(size * part)) for part in range(lanes // size)]
-        values = [load(builder, at(builder, source, place), kind, 1) for place in places]
-        for place, value in zip(places, values, strict=True):
-            store(builder, builder.and_(builder.xor(value, flip), keep), at(builder, out, place), 1)
+    def changed(value: Any) -> Any:
+        wide = isinstance(value.type, ir.VectorType)
+        flip, keep = (splat(builder, one, value.type) if wide else one for one in (flipped, kept))
+        return builder.and_(builder.xor(value, flip), keep)
 
-    over(builder, total, body, wide=AHEAD, width=64)
+    by_lines(builder, source.pointer, out.pointer, total, changed)
 
 
 def at_once() -> int:
@@ -109,10 +105,13 @@ def _by_groups(
     vector = ir.VectorType(INT8, size + 1)
     steps = builder.sdiv(builder.sub(total, INT64(1)), INT64(size))
     blocks = builder.sdiv(steps, INT64(AHEAD))
+    announce = writing(builder)
 
     def move(first: Any, count: int) -> None:
         places = [builder.add(first, INT64(size * group)) for group in range(count)]
         values = [load(builder, at(builder, source, place_of(place, size)), vector, 1) for place in places]
+        for place in places:
+            announce(at(builder, out, builder.add(place, INT64(SOON))))
         for place, value in zip(places, values, strict=True):
             store(builder, moved(value), at(builder, out, place), 1)
 

@@ -160,6 +160,55 @@ def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int =
             body(one.index, 1)
 
 
+def writing(builder: Any) -> Callable[[Any], Any]:
+    """A function that announces a write to the line of a pointer: the line comes into the cache during other work."""
+    pointer = INT8.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    return lambda place: builder.call(prefetch, [builder.bitcast(place, pointer), INT32(1), INT32(3), INT32(1)])
+
+
+LINE, LINES = 64, 4  # bytes of a line of the cache; lines that are read before the first is written
+SOON = 2048  # bytes from a store to the line that is announced then
+
+
+def by_lines(builder: Any, source: Any, out: Any, count: Any, moved: Callable[[Any], Any]) -> None:
+    """Sets out[:count] = moved(source[:count]) for pointers to bytes that do not overlap; `moved` gets vectors or single bytes.
+
+    Stores of whole lines take a fifth less time than stores across two lines. A line that is announced before its store takes
+    another tenth less, if the output is not in the first cache.
+    """
+    announce = writing(builder)
+
+    def move(first: Any, lines: int, align: int) -> None:
+        places = [builder.add(first, INT64(LINE * part)) for part in range(lines)]
+        values = [load(builder, builder.gep(source, [at]), many(INT8, LINE), 1) for at in places]
+        if align > 1:
+            for at in places:
+                announce(builder.gep(out, [builder.add(at, INT64(SOON))]))
+        for at, value in zip(places, values, strict=True):
+            store(builder, moved(value), builder.gep(out, [at]), align)
+
+    with builder.if_else(builder.icmp_signed(">=", count, INT64(LINE))) as (vectors, single):
+        with vectors:
+            move(INT64(0), 1, 1)
+            head = builder.and_(builder.sub(INT64(0), builder.ptrtoint(out, INT64)), INT64(LINE - 1))
+            blocks = builder.sdiv(builder.sub(count, head), INT64(LINE * LINES))
+            with cgutils.for_range(builder, blocks, intp=INT64) as block:
+                move(builder.add(head, builder.mul(block.index, INT64(LINE * LINES))), LINES, LINE)
+            done = builder.add(head, builder.mul(blocks, INT64(LINE * LINES)))
+            with cgutils.for_range(builder, builder.sdiv(builder.sub(count, done), INT64(LINE)), intp=INT64) as one:
+                move(builder.add(done, builder.mul(one.index, INT64(LINE))), 1, LINE)
+            move(builder.sub(count, INT64(LINE)), 1, 1)
+        with single, cgutils.for_range(builder, count, intp=INT64) as one:
+            store(
+                builder,
+                moved(load(builder, builder.gep(source, [one.index]), INT8, 1)),
+                builder.gep(out, [one.index]),
+                1,
+            )
+
+
 def many(kind: Any, lanes: int) -> Any:
     """The type of a vector with this number of lanes; for one lane, the type of the number."""
     return ir.VectorType(kind, lanes) if lanes > 1 else kind
