@@ -46,7 +46,7 @@ class Trial:
         """Runs the step; the errors of an operator that cannot use the sample are ignored."""
         try:
             op = find(self.op)
-            load_kernels(op, self.constants)
+            load_kernels(op, self.constants, self.inputs[0][1] if self.inputs else None)
             kernel = Bound(op, self.constants, self.outputs)
             inputs = [noise(shape, dtype) for shape, dtype in self.inputs]
             kernel(inputs, self.layouts, self.arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")
@@ -54,10 +54,10 @@ class Trial:
             log.debug("%s cannot be prepared: %r", self.op, error)
 
 
-def load_kernels(op: OpDef, constants: Mapping[str, Any]) -> None:
+def load_kernels(op: OpDef, constants: Mapping[str, Any], dtype: np.dtype | None = None) -> None:
     """Loads the kernels that an operator declares for chains with these arguments."""
     if op.loads_hook is not None:
-        op.loads_hook(Args(**{**op.defaults, **constants}))
+        op.loads_hook(Args(**{**op.defaults, **constants}), dtype)
 
 
 def noise(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -43,8 +43,9 @@ def prepare(plan: Plan) -> int:
     def show() -> None:
         copy_large()
         if first_batches.waits() and any(find(step.op).calls_hook is not None for step in steps):
-            kernels.kernel_calls.load()
-            kernels.keys.load()
+            kernels.kernel_calls.load(files=any(step.fetch for step in plan.steps()))
+            if any(find(step.op).draws for step in plan.steps()):
+                kernels.keys.load()
         for step in progress.over(decoders, "compile decoders of step", len(decoders)):
             load_ahead(plan, step)
         for step in progress.over(steps, "compile kernels of step", len(steps)):

@@ -139,7 +139,7 @@ class OpDef:
     calls_varying: frozenset[str] = frozenset()
     returns_views: bool = False
     reads_calls_hook: Callable[[KernelCalls, Any, Any], Sequence[Any]] | None = None
-    loads_hook: Callable[[Args], None] | None = None
+    loads_hook: Callable[[Args, np.dtype | None], None] | None = None
     samples_calls_hook: Callable[..., Any] | None = None
     ends_sampling_calls_hook: Callable[..., None] | None = None
     ends_sampling_reads_hook: Callable[..., Sequence[Any]] | None = None
@@ -188,6 +188,11 @@ class OpDef:
     def makes_chains(self) -> bool:
         """True if its calls are worth a chain without other steps. NumPy's arithmetic alone needs no compiler."""
         return self.calls_hook is not None and (self.compiled or not self.elementwise)
+
+    @property
+    def draws(self) -> bool:
+        """True if its work needs keys: not if it only accepts a seed, as sources do."""
+        return bool(self.drawn) or "key" in self.wants
 
     @property
     def leaf(self) -> str:
@@ -334,8 +339,10 @@ class OpDef:
         self.reads_calls_hook = hook
         return hook
 
-    def loads(self, hook: Callable[[Args], None]) -> Callable[[Args], None]:
-        """Declares what loads or compiles the kernels of ``calls`` that the body does not use."""
+    def loads(self, hook: Callable[[Args, np.dtype | None], None]) -> Callable[[Args, np.dtype | None], None]:
+        """Declares what loads or compiles the kernels of ``calls`` that the body does not use, for a type of the first input,
+        which may not be known.
+        """
         self.loads_hook = hook
         return hook
 

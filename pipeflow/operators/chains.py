@@ -80,7 +80,7 @@ def chain(operators: tuple[str, ...]) -> OpFunction:
             f"{name}_{number}" for number, link in enumerate(links) for name in link.calls_varying if name != "key"
         ]
         op.varying(*varying, *(["key"] if "key" in links[0].calls_varying else []))
-        op.loads(lambda args: load_kernels(Args(**op.links[1].part(vars(args))), True))
+        op.loads(lambda args, _dtype: load_kernels(Args(**op.links[1].part(vars(args))), True))
     if links[0].line_hook:
         op.calls(lambda calls: line_calls(op.links, calls))
         op.varying(*[f"{name}_{number}" for number, link in enumerate(links) for name in link.calls_varying])

@@ -296,7 +296,7 @@ def load_kernels(args: Any, resizes: bool) -> None:
         programs.load(programs.normalizing_kernel(resizes, channel_first(args.output_layout), args.dtype))
 
 
-crop_mirror_normalize.loads(lambda args: load_kernels(args, False))
+crop_mirror_normalize.loads(lambda args, _dtype: load_kernels(args, False))
 
 
 @crop_mirror_normalize.check

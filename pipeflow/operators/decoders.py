@@ -206,7 +206,7 @@ def _check_limits(calls: KernelCalls, pixels: Any, size: Any) -> None:
 image.calls(jpeg_calls)
 
 
-def load_decoders(_args: Any) -> None:
+def load_decoders(_args: Any, _dtype: np.dtype | None) -> None:
     """Loads or compiles the decoders of JPEG."""
     kernels.jpeg_switch.decoding.wait()
     kernels.jpeg_switch.decoding_progressive.wait()

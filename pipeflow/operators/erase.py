@@ -124,7 +124,7 @@ def _(calls: KernelCalls) -> None:
 
 
 erase.varying("anchor", "shape")
-erase.loads(lambda _args: kernels.later.load_if_waiting(kernels.parts.erasing()))
+erase.loads(lambda _args, _dtype: kernels.later.load_if_waiting(kernels.parts.erasing()))
 
 
 def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:

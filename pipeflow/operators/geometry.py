@@ -373,7 +373,12 @@ def flip(
 
 flip.calls(flip_image)
 flip.varying("horizontal", "vertical", "depthwise")
-flip.loads(lambda _args: kernels.later.load_if_waiting(*map(kernels.parts.mirroring, (UINT8, FLOAT))))
+
+
+@flip.loads
+def _(args: Args, dtype: np.dtype | None) -> None:
+    del args
+    kernels.later.load_if_waiting(*map(kernels.parts.mirroring, (UINT8, FLOAT) if dtype is None else (dtype,)))
 
 
 @flip.ready

@@ -36,7 +36,7 @@ def wait_for(calls: KernelCalls, wanted: Sequence[Any]) -> None:
     calls.wait_for(kernels.later.ready(wanted))
 
 
-def load_moving(_args: Any) -> None:
+def load_moving(_args: Any, _dtype: np.dtype | None) -> None:
     """Loads the kernels of cuts and margins, if `build()` waits for all."""
     kernels.later.load_if_waiting(kernels.parts.moving())
 

@@ -343,7 +343,7 @@ def jpeg_compression_distortion(
 
 
 @jpeg_compression_distortion.loads
-def _(_args: Args) -> None:
+def _(_args: Args, _dtype: np.dtype | None) -> None:
     kernels.jpeg_switch.distorting.wait()
 
 

@@ -168,7 +168,7 @@ def _(calls: KernelCalls, height: Any, width: Any) -> Sequence[Any]:
     return needed(calls, planned(calls, height, width, WHOLE, resize_numbers, calls.args), height, width)
 
 
-def load_resize(args: Any) -> None:
+def load_resize(args: Any, _dtype: np.dtype | None) -> None:
     """Loads or compiles the kernels of programs that resize."""
     programs = kernels.image_programs
     if args.dtype in (None, UINT8, FLOAT):

@@ -141,7 +141,7 @@ def _(calls: KernelCalls) -> None:
 
 
 rotate.varying("angle")
-rotate.loads(lambda _args: kernels.later.load_if_waiting(kernels.warp_programs.turning()))
+rotate.loads(lambda _args, _dtype: kernels.later.load_if_waiting(kernels.warp_programs.turning()))
 
 
 @rotate.ready

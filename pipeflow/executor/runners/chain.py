@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import seeds, timing
+from pipeflow import declare, seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import ByteArrays, NoExample, NoTable, NotReady
 from pipeflow.declare.bound import PLAIN_ERRORS
@@ -92,6 +92,7 @@ class Chain:
         self._failed = 0
         self._read = self._samples = 0
         self._failed_at = [0] * len(self.steps)
+        self._random = any(declare.find(step.op).draws for step in plan.steps())
         self._pause = 0
         self._lock = threading.Lock()
         self.counting = threading.Lock()  # for the clocks of the steps
@@ -166,7 +167,8 @@ class Chain:
         if self._pause:
             self._pause -= 1
             return NONE
-        random_numbers.ready(batch)
+        if self._random:
+            random_numbers.ready(batch)
         started = timing.wall(), timing.processor()
         spent = np.zeros(len(self.steps) + 1, np.int64)  # of the steps, and of reading files
         done: list[np.ndarray] = []

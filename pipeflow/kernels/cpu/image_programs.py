@@ -289,7 +289,7 @@ def geometry_kernels() -> list[Wanted]:
         (window_of, (*size, *resize, *types_of(1, 1, 0.5, 0.5, True))),
         (source_window, numbers),
         (describe, (*size, *numbers, *types_of(1, np.zeros(1)))),
-        *own_kernels(),
+        *own_kernels(files=False),
     ]
 
 

@@ -358,25 +358,25 @@ def call(entry, function, record):
     return _call(entry, function, record)
 
 
-def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
-    """The kernels that every program needs, and those that read files, with the types of their arguments."""
+def own_kernels(files: bool = True) -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
+    """The kernels that every program needs, and those that read ``files``, with the types of their arguments."""
     table, row, pair = np.zeros((1, 1), np.int64), np.zeros(1, np.int64), (1, 1)
     status = np.zeros(1, np.int32)
     return [
         (run, types_of(table, table, table, row, row, table, pair + pair, row, 1, status, pair, pair, 1, 1, row)),
         (call, types_of(1, 1, 1)),
-        *whole_files.own_kernels(),
+        *(whole_files.own_kernels() if files else []),
     ]
 
 
 def loaded() -> bool:
     """True if the kernels that every program needs are in memory."""
-    return all(signature in compiled.overloads for compiled, signature in own_kernels())
+    return all(signature in compiled.overloads for compiled, signature in own_kernels(files=False))
 
 
-def load() -> None:
-    """Reads these kernels from the disk, or compiles them."""
-    for compiled, signature in own_kernels():
+def load(files: bool = True) -> None:
+    """Reads these kernels from the disk, or compiles them. Those of every program are the last: then all are loaded."""
+    for compiled, signature in reversed(own_kernels(files)):
         compiled.compile(signature)
 
 
