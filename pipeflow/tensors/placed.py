@@ -2,8 +2,9 @@
 for each; the array of a sample is made when it is first read.
 """
 
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ class PlacedArrays(Sequence[Any]):
         self._numbers: np.ndarray | None = None  # address and extents of each sample that is in a block, and else 0
         self._dtype: np.dtype | None = None
         self._left = size  # samples that are in no block
+        self._whole: np.ndarray | None = None  # memory for all samples, if they are likely to have one shape
+        self._given = bytearray(size)  # 1 for samples whose part of it was given out
 
     def numbers(self, dtype: np.dtype, axes: int) -> np.ndarray | None:
         """The memory for address and extents of each sample of this type; None if there are others."""
@@ -34,6 +37,37 @@ class PlacedArrays(Sequence[Any]):
         with _LOCK:
             self._blocks += blocks
             self._left -= samples
+
+    def part(self, begin: int, end: int, nbytes: int, take: Callable[[int], np.ndarray]) -> np.ndarray | None:
+        """Memory for some samples of so many bytes each: a part of one block for all samples, which ``take`` allocates. None if
+        one of them had it before: if other samples are smaller, or missing, their results may be there.
+        """
+        with _LOCK:
+            if self._whole is None:
+                self._whole = take(nbytes * len(self))
+            if len(self._whole) != nbytes * len(self) or any(self._given[begin:end]):
+                return None
+            self._given[begin:end] = bytes([1]) * (end - begin)
+        return self._whole[begin * nbytes : end * nbytes]
+
+    def one_shape(self) -> tuple[int, ...] | None:
+        """The shape of the samples, if all have the same and are columns, else None."""
+        numbers = self.columns
+        if numbers is None or not len(numbers) or numbers[0, 1:].tolist() != numbers[-1, 1:].tolist():
+            return None
+        return tuple(numbers[0, 1:].tolist()) if (numbers[:, 1:] == numbers[0, 1:]).all() else None
+
+    def dense(self, shape: tuple[int, ...]) -> np.ndarray | None:
+        """The batch as one array, if the samples have this shape and follow one another in one block."""
+        whole, numbers = self._whole, self.columns
+        if whole is None or numbers is None:
+            return None
+        assert self._dtype is not None
+        nbytes, count = math.prod(shape) * self._dtype.itemsize, len(numbers)
+        begin = whole.__array_interface__["data"][0]
+        if nbytes * count != len(whole) or (numbers[:, 0] != begin + nbytes * np.arange(count)).any():
+            return None
+        return np.ndarray((count, *shape), self._dtype, whole)
 
     @property
     def columns(self) -> np.ndarray | None:

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from fake_device import mirror
+from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def
 from pipeflow.executor.device import work
 from pipeflow.executor.device.device import SendingPool
+from pipeflow.kernels.cpu import kernel_calls
+from pipeflow.tensors import TensorCPU
 
 rng = np.random.default_rng(1)
 EQUAL = [rng.integers(0, 255, (150, 160, 3), np.uint8) for _ in range(4)]
@@ -81,6 +84,36 @@ def test_results_of_every_kind_of_stage(device, staged, stage, images):
     for _ in range(6):
         same(pipe.run()[0], expected)
     assert bool(staged) == (stage not in FROM_THE_POOL)
+
+
+CHAINS = {
+    "shapes of the samples": lambda x: fn.brightness(fn.flip(x), brightness=0.5),
+    "one shape": lambda x: fn.brightness(fn.crop(x, crop=(150, 150)), brightness=0.5),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("images", [EQUAL, RAGGED], ids=["equal", "ragged"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_results_of_chains(device, staged, monkeypatch, chain, images, threads):
+    """Compiled code writes them into page-locked memory, of which one copy is made if the samples follow one another there."""
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    kernel_calls.load()
+    expected = [CHAINS[chain](TensorCPU(image, "HWC")) for image in images]
+    with chains_counted(monkeypatch) as done:
+        pipe = build(
+            lambda: CHAINS[chain](fn.external_source(lambda: images, layout="HWC")).gpu(),
+            num_threads=threads,
+            prefetch_queue_depth=1,
+        )
+        for _ in range(6):
+            same(pipe.run()[0], expected)
+    assert sorted(done) == [0, 1, 2, 3]
+    assert not staged
+    pipe._executor.close()
+    uploads = device.counts["upload"]
+    if images is EQUAL or chain == "one shape":
+        assert uploads <= 9 + 4 * (chain != "one shape")  # in the first batch the shapes are not known to be equal
 
 
 def test_equal_samples_are_one_copy(device):

@@ -9,6 +9,7 @@ process the sample: they return the same results, and report errors.
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,9 @@ class Chain:
         self.later = end < len(steps)  # True if other steps of the stage follow
         # The slots in which compiled code stores its results without an array for each.
         self.tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]
+        self.packed: dict[
+            int, int
+        ] = {}  # slots of these whose samples had one shape in the last batch, with their bytes
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
@@ -151,6 +155,19 @@ class Chain:
         if found is None or not step.keep_columns(batch, found.columns, 1):
             return None
         return ChainFiles((found.flags,), InputNumbers(found.paths[:, None], False))
+
+    def finish(self, batch: BatchRun) -> None:
+        """Makes one array of the results of a slot, if they have one shape and are next to each other in memory."""
+        for slot in self.tables:
+            values = batch.values[slot]
+            shape = values.one_shape() if type(values) is PlacedArrays else None
+            if shape is None:
+                self.packed.pop(slot, None)
+            else:
+                dense = values.dense(shape)
+                if dense is not None:
+                    batch.values[slot] = dense
+                self.packed[slot] = prod(shape) * values.dtype.itemsize
 
     def run(
         self,

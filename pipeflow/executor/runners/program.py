@@ -18,6 +18,7 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program_functions import record_function
 from pipeflow.executor.runners.program_parts import (
+    BLOCK,
     NO_MEMORY,
     BatchColumns,
     BatchTable,
@@ -38,7 +39,6 @@ from pipeflow.tensors import PlacedArrays
 
 MOST = 1 << 31  # bytes of an array; samples with larger arrays are computed one by one
 LARGEST = 1 << 28  # bytes of memory for a sample; samples that need more are computed one by one
-BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
 SCRATCH = -1  # the slot of an arena for data between the calls
 BYTE = np.dtype(np.uint8)
 
@@ -51,6 +51,7 @@ class Members(Protocol):
     constants: tuple[int, ...]  # others, whose values are the same for all samples of all batches
     used: set[int]  # the slots that they fill and others read
     later: bool  # True if other steps of the stage follow
+    packed: dict[int, int]  # slots whose samples are likely to have one shape, and the bytes of a sample
 
 
 def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
@@ -425,8 +426,12 @@ class Program:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
             if record.scratch is not scratch:
                 record.scratch, record.scratch_address = scratch, tools.aligned(scratch)
+            packed = None
             if columns.results:
-                block = memory.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
+                known = self.chain.packed if not begin else {}
+                packed = columns.packed(self.places, samples, known, memory) if known else None
+                size = max(least, min(int(1.25 * self._results * (count - begin)), BLOCK))
+                block = memory.take(size) if packed is None else packed
                 block_address = tools.address_of(block)
                 blocks.append((begin, block))
             first = begin
@@ -442,7 +447,7 @@ class Program:
                 begin,
                 status,
                 (record.scratch_address, len(scratch) - tools.ALIGNMENT),
-                (block_address, len(block)),
+                (block_address, len(block), tools.ALIGNMENT if packed is None else 1),
                 *tools.clock(),
                 spent,
             )

@@ -1,10 +1,11 @@
 """The parts of programs: calls of kernels and their records, tables of batches, and the places of results."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from pipeflow.backends.cpu import HeapPool
 from pipeflow.declare import (
     Args,
     KernelArray,
@@ -24,6 +25,7 @@ from pipeflow.tensors import PlacedArrays
 
 Guard = tuple[tuple[int, bool], ...]
 NO_MEMORY = np.empty(0, np.uint8)
+BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
 
 
 class BatchTable:
@@ -132,6 +134,20 @@ class BatchColumns:
         for register in registers:
             self._lines.append((register, address, distance, what, flag))
             address += 8
+
+    def packed(
+        self, places: Sequence[Place], samples: np.ndarray, known: Mapping[int, int], memory: HeapPool
+    ) -> np.ndarray | None:
+        """Memory for results that are likely to have one shape: they follow one another without gaps, and the batch becomes one
+        array. None if they are not. ``known`` has the bytes of a sample of such slots.
+        """
+        tables = [place.slot for place in places if place.storage == "table"]
+        if len(tables) != 1 or len(self.placed) != 1 or len(samples) <= samples[-1] - samples[0]:
+            return None
+        nbytes, first = known.get(tables[0], 0), int(samples[0])
+        if not 0 < nbytes * len(samples) <= BLOCK:
+            return None
+        return self.placed[0][0].part(first, first + len(samples), nbytes, memory.take)
 
     def finish(self) -> None:
         """All columns are known."""

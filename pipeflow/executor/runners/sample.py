@@ -468,8 +468,10 @@ class SampleStage(StageRunner):
 
     def finish(self, batch: BatchRun) -> None:
         """Checks the results at the end of the stage."""
-        for step in self.steps:
+        for step in self._checked:
             step.finish(batch)
+        if self.chain is not None and self.chain.tables:
+            self.chain.finish(batch)
         for merge in self.merges:
             merge.run_whole(batch)
 

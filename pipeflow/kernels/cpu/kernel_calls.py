@@ -261,10 +261,10 @@ def run(
     number is 1, and the bytes that are left there. A column is (register, address, distance of two samples, what it is for,
     register that is 0 for samples without it, or -1). ``inputs`` are the columns of the first registers:
     their address, their distance, their number, 1 if they are by row. ``held`` are the registers, with the constants.
-    ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all. Returns the first
-    sample that has not run, because memory is too small, and the bytes that it needs of both; or else the number of samples, 0,
-    and the bytes of the results. The last number is that of the samples that failed. ``spent`` counts the nanoseconds of each
-    step.
+    ``memory`` and ``results`` are addresses and sizes: memory for one sample, and for the results of all, each at a multiple of
+    the third number from the beginning. Returns the first sample that has not run, because memory is too small, and the bytes
+    that it needs of both; or else the number of samples, 0, and the bytes of the results. The last number is that of the samples
+    that failed. ``spent`` counts the nanoseconds of each step.
     """
     placed = failed = 0  # bytes of results, samples
     for row in range(begin, len(samples)):
@@ -315,7 +315,7 @@ def run(
                     return row, used, 0, failed
             elif operation == RESULT:
                 held[target] = results[0] + found
-                found += (held[one] + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                found += (held[one] + results[2] - 1) // results[2] * results[2]
                 if found > results[1]:
                     return row, 0, found - placed, failed
             elif operation == ROOM:
@@ -363,7 +363,7 @@ def own_kernels(files: bool = True) -> list[tuple[dispatcher.Dispatcher, tuple[t
     table, row, pair = np.zeros((1, 1), np.int64), np.zeros(1, np.int64), (1, 1)
     status = np.zeros(1, np.int32)
     return [
-        (run, types_of(table, table, table, row, row, table, pair + pair, row, 1, status, pair, pair, 1, 1, row)),
+        (run, types_of(table, table, table, row, row, table, pair + pair, row, 1, status, pair, (1, 1, 1), 1, 1, row)),
         (call, types_of(1, 1, 1)),
         *(whole_files.own_kernels() if files else []),
     ]
