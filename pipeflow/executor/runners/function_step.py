@@ -25,7 +25,9 @@ class FunctionStep(SampleStep):
         self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
         self.copies = self.storages == ("table",) and step.copied and not self.compiled
         self._call: Callable[..., Any] | None = None
-        self.seen: tuple[tuple[int, ...], ...] | None = None  # the shapes of the last results
+        only = self.op.calls_for  # True if a chain may run it, which needs the shapes of the last results
+        self._notes_shapes = only is not None and only(self.op.known(self.constants))
+        self.seen: tuple[tuple[int, ...], ...] | None = None
         self.reports = isinstance(
             self.constants.get("jit"), str
         )  # compiled code is tried, and a message about a difference names the sample
@@ -140,7 +142,8 @@ class FunctionStep(SampleStep):
 
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: Placement, outputs: Sequence[Any]) -> None:
         """Stores the results of one sample in their slots: at once if there is one result, which is copied."""
-        self.seen = tuple([result.shape for result in outputs])
+        if self._notes_shapes:
+            self.seen = tuple([result.shape for result in outputs])
         if not self.copies:
             super().keep(batch, sample, row, place, outputs)
             return
