@@ -22,7 +22,6 @@ from pipeflow.executor.model import Changes, Model, Prediction
 LOOP_STARVED_SHARE = 0.2  # if a loop waits longer than this, its pipeline limits it
 LOOP_FED_SHARE = 0.1  # if a loop waits less than this, its pipeline does not limit it
 SATURATED_SHARE = 0.75  # a part that works longer than this sets the pace
-PIPELINE_WAITS_SHARE = 0.5  # a pipeline whose possible pace is at most this share of the loop's waits for the loop
 MIN_GAIN = 1.15  # advice is given only if the gain is at least this
 ENOUGH = 1.03  # of the best pace: the smallest number of threads or batches with it is proposed
 GIL_BOUND_SHARE = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
@@ -384,7 +383,7 @@ def _fed(model: Model) -> Iterator[Advice]:
     own = run.per_batch(run.seconds - run.waited)
     possible = model.predict(Changes(loop=0.0)).pace
     waits = run.exposed_wait
-    if not run.synchronous and (not waits.is_bottleneck or possible <= PIPELINE_WAITS_SHARE * run.pace):
+    if not run.synchronous and not waits.is_bottleneck:
         yield Advice(
             "consumer",
             f"{NOT_THE_BOTTLENECK}: the loop itself takes {in_ms(own)} for a batch, and waits "
