@@ -5,8 +5,8 @@ numbers. The cost of a function is that of a pipeline with it, less that of the 
 in a loop over the same arrays outside any pipeline. A function that gives the same results when it is compiled, and is not
 faster, goes on as plain NumPy, and is compared as it runs. The kernels are plain loops; for slices and simple expressions
 NumPy is faster than these, so a figure below 1 says little. All take turns, and each batch is made by the call for
-it; all times are processor time of one thread. Every result of the pipeline, before and after the compiled code has taken over, is compared with the plain function, bit by
-bit.
+it; all times are processor time of one thread. Every result of the pipeline, before and after the compiled code has taken
+over, is compared with the plain function, bit by bit.
 """
 
 from __future__ import annotations
