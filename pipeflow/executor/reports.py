@@ -1,9 +1,11 @@
 """The reports of an executor: the times, bytes and counts of its run."""
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pipeflow.backends.cpu import HeapPool
+from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.claims import Claims
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew
@@ -27,6 +29,17 @@ class RunReports:
     device: "Device | None"
     tuner: "Tuner | None"
     _claims: Claims
+    _ring: deque[BatchRun]
+
+    @property
+    def in_flight(self) -> int:
+        """The number of scheduled batches that have not been taken."""
+        return sum(batch.handing is None for batch in tuple(self._ring))
+
+    @property
+    def ready(self) -> int:
+        """The number of batches that are ready to be taken."""
+        return sum(batch.done and batch.handing is None for batch in tuple(self._ring))
 
     @property
     def sources(self) -> list[SourceStep]:

@@ -119,16 +119,6 @@ class Executor(RunReports):
 
     # Calls of the pipeline.
 
-    @property
-    def in_flight(self) -> int:
-        """The number of scheduled batches that have not been taken."""
-        return sum(batch.handing is None for batch in tuple(self._ring))
-
-    @property
-    def ready(self) -> int:
-        """The number of batches that are ready to be taken."""
-        return sum(batch.done and batch.handing is None for batch in tuple(self._ring))
-
     def fill(self, ahead: int) -> None:
         """Schedules batches until ``ahead`` are in flight; after the first only those that the sources can give at once."""
         self.check_caller()
@@ -189,7 +179,7 @@ class Executor(RunReports):
             asked, used = timing.wall(), self.measures.loop_clock()
             ready = self.ready if batch.done else 0
             if self._by_caller:
-                Context().run(self._work_off, batch)  # without settings of the caller, such as np.errstate
+                Context().run(self._make, batch)  # without settings of the caller, such as np.errstate
             elif self.synchronous:
                 self._work_off(batch)
             elif not batch.done:
@@ -224,9 +214,7 @@ class Executor(RunReports):
         """From now on the caller makes the batches, or no longer. Batches in flight are taken before."""
         if self.in_flight or self.synchronous is not self._by_caller:
             return
-        if self._by_caller:
-            self._tasks.clear()  # of a call that was interrupted
-        elif self._tasks:  # a thread has made the last batch, and has not yet noted it
+        if self._tasks:  # a thread has made the last batch, and has not yet noted it
             self._dropping = True
             self._wait(lambda: not self._tasks)
             self._dropping = False
@@ -346,10 +334,6 @@ class Executor(RunReports):
         if self.device is not None:
             self.device.runtime.close()
 
-    def start_workers(self) -> None:
-        """Starts the worker processes if the plan needs any; the first batch does it too."""
-        self.crew.start_workers()
-
     def shared_memory(self) -> list[int]:
         """The sizes of the blocks of shared memory in which worker processes have put their results."""
         return [] if self.crew.workers is None else self.crew.workers.result_blocks()
@@ -374,7 +358,7 @@ class Executor(RunReports):
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
         if self._claims.room <= 0 and not self.synchronous:
             return None
-        if self._by_caller and self._at_work != threading.get_ident():
+        if self._by_caller:
             return None
         task = self._claims.claim(last)
         if task is None:
@@ -382,7 +366,7 @@ class Executor(RunReports):
         if len(self._tasks) > self.measures.peak:
             self.measures.peak = len(self._tasks)
         # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
-        if not self._by_caller and self.crew.idle and self._claims.room > 0 and self._claims.oldest() is not None:
+        if self.crew.idle and self._claims.room > 0 and self._claims.oldest() is not None:
             self.crew.wake(self._claims.room)
         return task
 
@@ -401,6 +385,26 @@ class Executor(RunReports):
             assert task is not None, "a batch that is not done has work"
             self.perform(task, self._arena, self._lap)
         self._at_work = 0
+
+    def _make(self, batch: BatchRun) -> None:
+        """Makes a quick batch in the caller's thread: no other thread works, so nothing has to be claimed."""
+        if batch.begun and not batch.done:
+            self._make_again(batch)
+        batch.begun = True
+        lap = self._lap
+        lap.start()
+        while not batch.done:
+            runner, clock, begin = self.stages[batch.stage], self.measures.stages[batch.stage], batch.cursor
+            end = min(begin + runner.chunk(batch.size - begin, 1), batch.size) if runner.per_sample else begin
+            lap.enter(clock)
+            try:
+                runner.run(batch, begin, end, self._arena)
+            except Exception as error:
+                batch.fail(error, runner.blamed)
+            batch.cursor = end
+            if end == batch.size or not runner.per_sample:
+                self._advance(batch)
+            lap.leave(clock, batch.index, end - begin)
 
     def _works_off(self) -> bool:
         """True if the caller is a function that this thread runs for a batch. After an interrupt only the stack shows it."""

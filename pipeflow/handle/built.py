@@ -242,7 +242,7 @@ class Built(Definition):
 
     def start_py_workers(self) -> None:
         """Starts the worker processes now instead of at the first run. With "fork", call it before any thread is started."""
-        self._compiled().start_workers()
+        self._compiled().crew.start_workers()
 
     def __str__(self) -> str:
         if self._plan is None:

@@ -193,7 +193,7 @@ class SampleStage(StageRunner):
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs some samples, one after another."""
-        if not self.steps:
+        if not self.steps or len(self._done_ahead(batch)) == len(self.steps):
             return False
         if len(self.parts) == 1:
             self._run(batch, begin, end, arena, self.steps)
