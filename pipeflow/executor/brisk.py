@@ -34,7 +34,7 @@ class Brisk:
     @classmethod
     def of(cls, settings: Settings, stages: Sequence[StageRunner]) -> "Brisk | None":
         """None if the batches must be made by threads."""
-        if settings.synchronous or settings.automatic:
+        if settings.synchronous:
             return None
         if any(runner.meets or runner.strands > 1 or runner.alone_if_better for runner in stages):
             return None

@@ -6,6 +6,7 @@ repeated: after an interrupt the state is either unchanged or complete.
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,10 @@ class Course:
         """The number of samples in an epoch of all shards, for the longest reader; None if there is no reader."""
         sizes = [meta["epoch_size"] for item in self.readers if (meta := item.source.reader_meta()) is not None]
         return max(sizes, default=None)
+
+    def available(self) -> float:
+        """The number of batches that the sources can give at once."""
+        return min([item.source.available() for item in self.sources], default=inf)
 
     def source(self, name: str) -> Any:
         """The source object of an operator by its name, or None."""

@@ -100,8 +100,7 @@ class Executor(RunReports):
         self.crowd = Crowd.of(settings, self.stages, self.measuring.work) if self.device is None else None
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started
-        simple = self.device is None and self.tuner is None and self.crowd is None and self.crew.workers is None
-        self.brisk = Brisk.of(settings, self.stages) if simple else None
+        self.brisk = Brisk.of(settings, self.stages) if plain else None
         self._by_caller = False  # callers make the batches for as long as they are quick (``brisk.py``)
         self._scheduled = 0
         self._keys = plan.keys()
@@ -191,7 +190,7 @@ class Executor(RunReports):
             with self._lock:
                 if turn := self.measuring.delivered(batch, asked, ready, self.crew.threads, used):
                     self._claims.threads = turn
-                if self.tuner is not None or self.crowd is not None:
+                if not self._by_caller and (self.tuner is not None or self.crowd is not None):
                     adapt(self.tuner, self.crowd, self._claims, self.crew, self.pool, self.measures.last, asked)
             error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
@@ -204,7 +203,7 @@ class Executor(RunReports):
                     error = unfit
             delivered = Delivered.of(batch, outputs, error)
             batch.handing = handing
-            if self.brisk is not None:
+            if self.brisk is not None and (self.tuner is None or self.tuner.settled):
                 self.brisk.delivered(asked - before, self.measures.last - before)
             if not self.synchronous and not (self.brisk is not None and self.brisk.by_caller):
                 self._fill(ahead, 0)
@@ -218,6 +217,8 @@ class Executor(RunReports):
             self._dropping = True
             self._wait(lambda: not self._tasks)
             self._dropping = False
+        if self.tuner is not None:
+            self.tuner.interrupt()
         self.synchronous = self._by_caller = by_caller
 
     def _next(self, caller: threading.Thread) -> BatchRun:
@@ -349,9 +350,7 @@ class Executor(RunReports):
 
     def _available(self) -> float:
         """The number of batches that the sources can give, less those that are scheduled and not yet read."""
-        given = inf
-        for item in self.course.sources:
-            given = min(given, item.source.available())
+        given = self.course.available()
         return given if given == inf else given - sum(batch.stage == 0 for batch in self._ring)
 
     def claim(self, last: bool = False) -> Task | None:
@@ -391,12 +390,11 @@ class Executor(RunReports):
         if batch.begun and not batch.done:
             self._make_again(batch)
         batch.begun = True
-        lap = self._lap
-        lap.start()
+        self._lap.start()
         while not batch.done:
             runner, clock, begin = self.stages[batch.stage], self.measures.stages[batch.stage], batch.cursor
             end = min(begin + runner.chunk(batch.size - begin, 1), batch.size) if runner.per_sample else begin
-            lap.enter(clock)
+            self._lap.enter(clock)
             try:
                 runner.run(batch, begin, end, self._arena)
             except Exception as error:
@@ -404,7 +402,7 @@ class Executor(RunReports):
             batch.cursor = end
             if end == batch.size or not runner.per_sample:
                 self._advance(batch)
-            lap.leave(clock, batch.index, end - begin)
+            self._lap.leave(clock, batch.index, end - begin)
 
     def _works_off(self) -> bool:
         """True if the caller is a function that this thread runs for a batch. After an interrupt only the stack shows it."""

@@ -506,6 +506,10 @@ class Tuner:
         if news:
             log.info("%s", self)
 
+    def interrupt(self) -> None:
+        """Begins the present window again: callers make the batches now, or threads do so again."""
+        self._start_window()
+
     def _start_window(self) -> None:
         self._begin, self._count, self._waited = None, 0, 0.0
         self._times.clear()

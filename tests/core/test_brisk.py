@@ -208,12 +208,33 @@ def test_code_of_the_user_stays_in_the_threads(define):
     assert pipe._executor.brisk is None
 
 
-@pytest.mark.parametrize("settings", [{"exec_async": False}, {"num_threads": "auto"}, {"num_threads": 64}])
-def test_settings_that_something_else_follows(settings):
-    """Callers make the batches anyway, or something else chooses the number of threads."""
-    pipe = angles(**settings)
+def test_callers_make_the_batches_anyway():
+    """Without threads there is nothing to choose."""
+    pipe = angles(exec_async=False)
     pipe.build()
     assert pipe._executor.brisk is None
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_automatic_settings_are_chosen_first(settled):
+    """The tuner compares numbers of threads. It rests while the caller makes the batches, and then begins a new window."""
+    pipe, other = angles(num_threads="auto"), angles(num_threads=1)
+    pipe.build()
+    executor, counted, tuned = pipe._executor, [], []
+    executor.tuner.settled = settled
+    executor.tuner.rests = lambda: not tuned.append(executor._by_caller)
+    executor.brisk.delivered = lambda *_: counted.append(0)
+    found = values(pipe.run() for _ in range(3))
+    assert len(counted) == 3 * settled
+    executor.tuner._count = 5
+    executor.brisk.by_caller = True
+    found += values(pipe.run() for _ in range(12))
+    assert executor._by_caller
+    assert executor.tuner._count == 0
+    executor.brisk.by_caller = False
+    found += values(pipe.run() for _ in range(3))
+    assert not any(tuned)
+    assert found == values(other.run() for _ in range(len(found)))
 
 
 class TestTheChoice:
