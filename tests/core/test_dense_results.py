@@ -59,22 +59,28 @@ def check(found, images):
     return dense
 
 
-@pytest.mark.parametrize("shape", [(8, 16, 3), (7, 5, 3), (1, 1, 1), (101, 67, 3)])
+@pytest.mark.parametrize("shape", [(8, 16, 3), (64, 1, 1), (120, 64, 3)])
 @pytest.mark.parametrize(("threads", "chunk"), [(1, None), (1, 3), (2, 2)])
 def test_samples_of_one_shape_are_one_array(shape, threads, chunk, monkeypatch):
-    """From the second batch on, with one chunk and with several ones."""
+    """From the second batch on, with one chunk and with several ones, if they take whole lines of the cache."""
     batches = [images_of([shape] * SIZE) for _ in range(4)]
     found = run(batches, threads, chunk, monkeypatch, prefetch_queue_depth=1)
     assert [check(*pair) for pair in zip(found, batches)][1:] == [True] * 3
 
 
+def test_samples_without_alignment_stay_apart():
+    """Results that would begin anywhere in a line of the cache have gaps between them."""
+    batches = [images_of([(7, 5, 3)] * SIZE) for _ in range(3)]
+    assert not any(check(*pair) for pair in zip(run(batches), batches))
+
+
 @pytest.mark.parametrize(("threads", "chunk"), [(1, None), (1, 3), (2, 2)])
 @pytest.mark.parametrize(
-    "other", [[(9, 9, 3)] * SIZE, [(4, 4, 3)] * SIZE, [(6, 6, 3)] * 5 + [(9, 2, 3)] * 3, [(2, 2, 3), *[(6, 6, 3)] * 7]]
+    "other", [[(9, 9, 3)] * SIZE, [(4, 4, 3)] * SIZE, [(8, 8, 3)] * 5 + [(9, 2, 3)] * 3, [(2, 2, 3), *[(8, 8, 3)] * 7]]
 )
 def test_other_shapes_follow(other, threads, chunk, monkeypatch):
     """A batch with larger, smaller or mixed samples is right, and so are the next ones."""
-    shapes = [[(6, 6, 3)] * SIZE] * 2 + [other] + [[(6, 6, 3)] * SIZE] * 2
+    shapes = [[(8, 8, 3)] * SIZE] * 2 + [other] + [[(8, 8, 3)] * SIZE] * 2
     batches = [images_of(one) for one in shapes]
     found = run(batches, threads, chunk, monkeypatch, prefetch_queue_depth=1)
     dense = [check(*pair) for pair in zip(found, batches)]
@@ -85,7 +91,7 @@ def test_other_shapes_follow(other, threads, chunk, monkeypatch):
 @pytest.mark.parametrize("number", [0, 3, SIZE - 1])
 def test_a_sample_that_the_chain_does_not_describe(number, monkeypatch):
     """An image without pixels is left to the bodies, and the results after it move up in memory."""
-    batches = [images_of([(6, 6, 3)] * SIZE) for _ in range(4)]
+    batches = [images_of([(8, 8, 3)] * SIZE) for _ in range(4)]
     for images in batches[2:]:
         images[number] = np.empty((0, 6, 3), np.uint8)
     found = run(batches, 1, None, monkeypatch, prefetch_queue_depth=1)
