@@ -19,7 +19,7 @@ from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep
 from pipeflow.plan import Plan
 
-SAMPLES = 256  # of the long batch
+SAMPLES = 1024  # of the long batch
 LEAST_BATCHES = 2
 MOST_BATCHES = 16
 LARGEST = 64  # elements of a result: as long as one batch is kept, the memory of the long one is
@@ -70,16 +70,25 @@ class MadeAhead:
 
     def give(self, batch: BatchRun) -> bool:
         """Gives a batch its part; False if it has to run the steps itself."""
-        if not batch.consecutive or not batch.index or not batch.size or self._failures >= MOST_FAILURES:
+        if not batch.index or not batch.size or self._failures >= MOST_FAILURES:
             return False
+        epoch = batch.epochs
+        if isinstance(epoch, np.ndarray):  # of a reader, a batch of which may be of two epochs
+            if epoch[0] != epoch[-1] or (epoch != epoch[0]).any():
+                return False
+            epoch = int(epoch[0])
         long, first = self._long, int(batch.positions[0])
-        if long is None or long.epoch != batch.epoch or not 0 <= first - long.cursor <= long.size - batch.size:
-            long = self._make(batch, first)
+        if long is None or long.epoch != epoch or not 0 <= first - long.cursor <= long.size - batch.size:
+            if int(batch.positions[-1]) - first != batch.size - 1:  # each shard of a shuffled reader has every n-th
+                return False
+            long = self._make(batch, first, epoch)
             if long is None:
                 return False
             self._long = long
         begin = first - long.cursor
         end = begin + batch.size
+        if not batch.consecutive and not np.array_equal(batch.positions, long.positions[begin:end]):
+            return False
         batch.ahead = {slot: values[begin:end] for slot, values in long.ahead.items()}
         for slot, values in batch.ahead.items():
             batch.values[slot] = values
@@ -93,9 +102,9 @@ class MadeAhead:
         """Drops what was made for batches that are still to come."""
         self._long = None
 
-    def _make(self, batch: BatchRun, first: int) -> BatchRun | None:
+    def _make(self, batch: BatchRun, first: int, epoch: int) -> BatchRun | None:
         long = BatchRun(batch.index, len(self._plan.slots), batch.keys_of)
-        long.epoch, long.epochs, long.iteration = batch.epoch, batch.epochs, batch.iteration
+        long.epoch, long.epochs, long.iteration = epoch, epoch, batch.iteration
         long.size, long.cursor = batch.size * self._batches, first
         long.positions = np.arange(first, first + long.size)
         long.keys_at(long.keys_of[0])  # of all random steps

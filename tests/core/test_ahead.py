@@ -104,6 +104,26 @@ def test_values_are_those_of_single_batches(define, settings, monkeypatch):
     assert found == alone
 
 
+@pytest.mark.parametrize("settings", [{}, {"num_shards": 2, "shard_id": 1}, {"pad_last_batch": True}])
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("size", [4, 5])
+def test_positions_of_readers(size, shuffled, settings, tmp_path, monkeypatch):
+    """Over several epochs, whose ends may be inside a batch; the samples of a shuffled shard are not neighbours."""
+    names = [str(tmp_path / f"{number}.bin") for number in range(22)]
+    for number, name in enumerate(names):
+        with open(name, "wb") as file:
+            file.write(bytes([number, number]))
+
+    def define():
+        data, label = fn.readers.file(files=names, random_shuffle=shuffled, **settings)
+        return data, label, fn.transforms.rotation(angle=fn.random.uniform(range=(0.0, 90.0)))
+
+    alone, _ = batches(define, 20, monkeypatch, ahead=False, batch_size=size)
+    found, given = batches(define, 20, monkeypatch, batch_size=size)
+    assert (given > 0) is not (shuffled and "num_shards" in settings)
+    assert found == alone
+
+
 @pytest.mark.parametrize("size", [1, 3, 16, 17, SAMPLES // 2, SAMPLES // 2 + 1])
 def test_batches_of_any_size(size, monkeypatch):
     """From one sample to the largest small batch; a larger one makes its own numbers."""
@@ -117,8 +137,8 @@ def test_steps_run_once_for_many_batches(monkeypatch):
     """The matrices of a long batch are made in one call."""
     make, sizes = MadeAhead._make, []
 
-    def noted(self, batch, first):
-        long = make(self, batch, first)
+    def noted(self, batch, *args):
+        long = make(self, batch, *args)
         sizes.append((long.size, long.done_ahead))
         return long
 
