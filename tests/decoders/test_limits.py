@@ -357,6 +357,7 @@ def lines_of_peeking(data):
         return trace
 
     before = sys.gettrace()
+    fn.peek_image_shape(data)  # a call that is the same as the last one takes fewer lines
     sys.settrace(trace)
     try:
         fn.peek_image_shape(data)
