@@ -14,7 +14,7 @@ from decoders.made import png, tiff
 from decoders.pictures import GRAY, JPEG, LOSSLESS, RGB, bytes_of, chunk, pillow
 from PIL import Image
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import declare, fn, pipeline_def, types
 from pipeflow.kernels.cpu import image_boxes
 
 SIDE = 11_000
@@ -357,7 +357,7 @@ def lines_of_peeking(data):
         return trace
 
     before = sys.gettrace()
-    fn.peek_image_shape(data)  # a call that is the same as the last one takes fewer lines
+    declare.find("peek_image_shape").last_call = None  # one form of a call takes fewer lines than others
     sys.settrace(trace)
     try:
         fn.peek_image_shape(data)
