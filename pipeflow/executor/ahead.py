@@ -15,6 +15,7 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.column import ColumnStep
+from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep
 from pipeflow.plan import Plan
@@ -34,14 +35,14 @@ class MadeAhead:
     """
 
     def __init__(
-        self, plan: Plan, columns: Sequence[ColumnStep], stage: StageRunner | None, pool: HeapPool, size: int
+        self, plan: Plan, columns: Sequence[ColumnStep], stages: Sequence[StageRunner], pool: HeapPool, size: int
     ) -> None:
         self._plan, self._columns, self._pool = plan, columns, pool
+        sources, stage = stages[0], stages[1] if len(stages) > 1 else None
+        assert isinstance(sources, SourceStage)
+        self._fill_constants = sources.fill_constants
         self._batches = min(MOST_BATCHES, SAMPLES // size)
-        self._constants = [
-            (slot, plan.constant(value), plan.slots[slot].spec.layout or "") for slot, value in plan.constants
-        ]
-        known = {slot for slot, *_ in self._constants} | {slot for item in columns for slot in item.step.outputs}
+        known = {slot for slot, _ in plan.constants} | {slot for item in columns for slot in item.step.outputs}
         self.steps: dict[int, SampleStep] = {}  # of the first stage of samples, by their numbers there
         together = (
             [(number, stage.steps[number]) for number in stage.together] if isinstance(stage, SampleStage) else []
@@ -66,7 +67,7 @@ class MadeAhead:
         if size * LEAST_BATCHES > SAMPLES:
             return None
         own = [item for part in columns for item in part]
-        return cls(plan, own, stages[1] if len(stages) > 1 else None, pool, size) if plan.keys() else None
+        return cls(plan, own, stages, pool, size) if plan.keys() else None
 
     def give(self, batch: BatchRun) -> bool:
         """Gives a batch its part; False if it has to run the steps itself."""
@@ -108,8 +109,7 @@ class MadeAhead:
         long.size, long.cursor = batch.size * self._batches, first
         long.positions = np.arange(first, first + long.size)
         long.keys_at(long.keys_of[0])  # of all random steps
-        for slot, value, layout in self._constants:
-            long.values[slot], long.layouts[slot] = np.broadcast_to(value, (long.size, *value.shape)), layout
+        self._fill_constants(long)
         try:
             for item in self._columns:
                 item.run(long, self._pool)

@@ -90,7 +90,7 @@ def test_the_caller_makes_the_batches_and_values_are_the_same(settings, threads_
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_epochs_and_a_change_at_every_batch(files, settings):
-    """Whoever makes a batch: two epochs with a reader have the same batches, also across their ends."""
+    """Two epochs with a reader have the same batches, although the thread that makes them changes, also across their ends."""
     pipe, other = read(files, **settings), read(files, **settings)
     pipe.build()
     found = []
@@ -101,7 +101,7 @@ def test_epochs_and_a_change_at_every_batch(files, settings):
 
 
 def test_states_are_those_of_the_last_delivered_batch(files):
-    """A checkpoint continues with the next batch, whoever made the batches before it."""
+    """A checkpoint continues with the next batch after the last one that was taken."""
     pipe, other = (read(files, num_threads=1, enable_checkpointing=True) for _ in range(2))
     pipe.build()
     hand_over(pipe)

@@ -40,13 +40,17 @@ class SourceStage(StageRunner):
             listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
             batch.fail(RuntimeError(f"the sources of a batch gave different numbers of samples ({listed})"), None)
         course.count_samples(batch, next(iter(sizes.values())) if sizes else course.batch_size)
-        for slot, value, layout in self._constants:
-            batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
-            batch.layouts[slot] = layout or ""
+        self.fill_constants(batch)
         if batch.begun:
             batch.keep_reading()
         course.passed(batch)
         return False
+
+    def fill_constants(self, batch: BatchRun) -> None:
+        """Fills the slots of constants for the samples of a batch."""
+        for slot, value, layout in self._constants:
+            batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
+            batch.layouts[slot] = layout or ""
 
     def _ask(self, batch: BatchRun) -> dict[str, int]:
         """Reads each source; returns the numbers of samples."""
