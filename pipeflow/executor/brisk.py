@@ -2,15 +2,16 @@
 
 To hand a batch from one thread to another costs up to 0.1 ms: the other processor must wake, and has none of the data in its
 caches. If a caller comes back at once for the next batch, that is more than a batch of a few numbers takes, and nothing is
-gained, because the caller only waits. So after some such batches the caller makes them, for as long as that is faster. It never
-does this with code of the user, which may notice the thread that calls it.
+gained, because the caller only waits. So after some such batches the caller makes them, for as long as that is faster. With code
+of the user it does this only if the code shows that nothing can notice the thread, or a second call after an interrupt.
 """
 
 from collections.abc import Sequence
 from math import inf
 from statistics import median
 
-from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.runners.base import BoundStep, StageRunner
+from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.settings import Settings
 
 MOST_SECONDS = 1e-3  # from one batch to the next
@@ -39,10 +40,7 @@ class Brisk:
         if any(runner.meets or runner.strands > 1 or runner.alone_if_better for runner in stages):
             return None
         steps = [item for runner in stages for item in runner.steps]
-        sources = [item for item in stages[0].steps if not item.op.fetches]
-        if sources or any(item.has_user_code or item.step.role == "processes" for item in steps):
-            return None
-        return cls()
+        return None if any(_stays_in_threads(item) for item in steps) else cls()
 
     def delivered(self, own: float, period: float) -> None:
         """Counts a batch: the seconds since the last one, and those of them that passed until the caller came for it."""
@@ -62,3 +60,10 @@ class Brisk:
             self.by_caller, self._with_threads = True, typical
         elif typical > self._with_threads:  # several threads share the work
             self.by_caller, self._needed = False, min(2 * self._needed, MOST_BATCHES)
+
+
+def _stays_in_threads(item: BoundStep) -> bool:
+    """True if the code of a step may notice the thread that runs it."""
+    if isinstance(item, SourceStep):
+        return not item.op.fetches and not item.source.repeats
+    return item.step.role == "processes" or (item.has_user_code and not item.repeats)

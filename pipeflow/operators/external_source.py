@@ -79,6 +79,11 @@ class ExternalSource(Source):
         return function_name(self.callback.source) if self.callback else "feed_input"
 
     @property
+    def repeats(self) -> bool:  # type: ignore[override]
+        """True if the code of the source shows that any thread may call it, and once more for the same batch."""
+        return isinstance(self.callback, Callback) and self.callback.repeats
+
+    @property
     def wants_workers(self) -> bool:  # type: ignore[override]
         """True if worker processes make the batches."""
         return isinstance(self.callback, ParallelCallback)

@@ -113,9 +113,9 @@ def _(args: Args) -> Traits:
     if joins(args.function, args.jit):  # neither compiled code nor code without state waits
         return replace(call_traits("threads", args.batch_processing), meets=False)
     traits = call_traits(where_calls_run(args.function, args.parallel), args.batch_processing)
-    if args.parallel != AUTO:
-        return traits
-    return replace(traits, meets=False, apart=True, repeats=changes_nothing(args.function))
+    if args.parallel in ("serial", AUTO):  # the user has not chosen the threads
+        traits = replace(traits, repeats=changes_nothing(args.function))
+    return replace(traits, meets=False, apart=True) if args.parallel == AUTO else traits
 
 
 @python_function.worker

@@ -1,4 +1,6 @@
-"""Quick batches are made by a caller that does nothing else: with the same values, and never with code of the user."""
+"""Quick batches are made by a caller that does nothing else: with the same values, and with code of the user only if it cannot
+notice that.
+"""
 
 import threading
 
@@ -191,21 +193,135 @@ def test_an_interrupt_before_a_line(files, walk):
         assert found == expected, f"{file}:{number}"
 
 
-@pytest.mark.parametrize(
-    "define",
-    [
-        lambda: fn.external_source(lambda: [np.zeros(2)], batch=True),
-        lambda: fn.python_function(fn.random.uniform(), function=np.copy),
-        lambda: fn.python_function(fn.random.uniform(), function=np.copy, parallel="threads"),
-        lambda: fn.external_source(name="fed"),
-    ],
-    ids=["source", "serial function", "function", "fed"],
-)
+class Database:
+    """An object that belongs to a thread."""
+
+    def row(self):
+        """A batch of one sample."""
+        return [np.zeros(2)]
+
+
+DATABASE, ROWS = Database(), [np.arange(3), np.ones(3, np.int64)]
+COUNTED: list[int] = []
+
+
+def counted():
+    """Keeps state."""
+    COUNTED.append(1)
+    return [np.zeros(2)]
+
+
+def generated():
+    """An interrupt ends it."""
+    while True:
+        yield [np.zeros(2)]
+
+
+STAYS = {
+    "method": lambda: fn.external_source(DATABASE.row),
+    "object of the user": lambda: fn.external_source(lambda: DATABASE.row()),
+    "state": lambda: fn.external_source(counted),
+    "generator function": lambda: fn.external_source(generated),
+    "generator": lambda: fn.external_source(generated()),
+    "list with an object of the user": lambda: fn.external_source([[ROWS[0]], DATABASE]),
+    "random numbers": lambda: fn.external_source(lambda: [np.random.rand(2)]),
+    "fed": lambda: fn.external_source(name="fed"),
+    "function with an object": lambda: fn.python_function(fn.random.uniform(), function=lambda x: DATABASE.row()[0] + x),
+    "function that writes": lambda: fn.python_function(fn.random.uniform(), function=lambda x: np.add(x, 1, x)),
+    "time limit": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, timeout=100.0),
+    "chosen threads": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, parallel="threads"),
+    "threads, if they are faster": lambda: fn.python_function(
+        fn.random.uniform(), function=lambda x: x + 1, parallel="auto"
+    ),
+    "compiled function": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, jit=True),
+}
+MOVES = {
+    "source": lambda: fn.external_source(lambda: [ROWS[0]]),
+    "source by numbers": lambda: fn.external_source(lambda iteration: [ROWS[iteration % 2]]),
+    "source of samples": lambda: fn.external_source(lambda info: ROWS[info.iteration % 2], batch=False),
+    "list": lambda: fn.external_source([[row] for row in ROWS], cycle=True),
+    "tuple": lambda: fn.external_source(tuple([row] for row in ROWS), cycle=True),
+    "function": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1),
+    "function with random numbers": lambda: fn.python_function(
+        fn.random.uniform(), function=lambda x, rng: x + rng.integers(10)
+    ),
+    "function of a batch": lambda: fn.python_function(
+        fn.random.uniform(), function=lambda batch: [x + 1 for x in batch], batch_processing=True
+    ),
+}
+
+
+def of_one(define, **settings):
+    """A pipeline with batches of one sample."""
+    return pipeline_def(batch_size=1, num_threads=1, seed=3, **settings)(define)()
+
+
+@pytest.mark.parametrize("define", STAYS.values(), ids=STAYS)
 def test_code_of_the_user_stays_in_the_threads(define):
-    """It may keep objects that belong to a thread."""
-    pipe = pipeline_def(batch_size=1, num_threads=1)(define)()
+    """It may keep objects that belong to a thread, and notice a second call after an interrupt."""
+    pipe = of_one(define)
     pipe.build()
     assert pipe._executor.brisk is None
+
+
+@pytest.mark.parametrize("define", MOVES.values(), ids=MOVES)
+def test_code_that_notices_nothing_moves(define):
+    """The caller makes its batches, and their values are those of threads."""
+    pipe, other = of_one(define), of_one(define)
+    pipe.build()
+    hand_over(pipe)
+    found = values(pipe.run() for _ in range(8))
+    assert pipe._executor._by_caller
+    assert found == values(other.run() for _ in range(8))
+
+
+def test_an_error_of_a_function_is_raised_and_the_next_batch_follows():
+    """With the sample and the file of the user, as from a thread."""
+
+    def looked_up(x):
+        return ROWS[int(x[0])]
+
+    def run(by_caller):
+        batches = [[np.array([number == 1]) * 5] for number in range(4)]
+        pipe = of_one(lambda: fn.python_function(fn.external_source(batches), function=looked_up))
+        pipe.build()
+        hand_over(pipe, by_caller)
+        found = []
+        for _ in range(4):
+            try:
+                found += values([pipe.run()])
+            except IndexError as error:
+                found.append([str(error), error.__notes__])
+        return found
+
+    assert run(True) == run(False)
+
+
+def test_an_interrupt_before_a_line_of_the_user():
+    """Ctrl-C in a source, a list or a function that the caller calls: the batch is made again, with the same values."""
+
+    def define():
+        listed = fn.external_source([[row] for row in ROWS], cycle=True)
+        called = fn.external_source(lambda iteration: [ROWS[iteration % 2]])
+        return fn.python_function(listed, called, function=lambda x, y: x + 2 * y)
+
+    def attempt(line):
+        pipe = of_one(define)
+        pipe.build()
+        hand_over(pipe)
+        found = []
+        with Interrupts(line, INSIDE) as interrupts:
+            for batch in by_run(pipe):
+                found += values([batch])
+                if len(found) == SAMPLES:
+                    break
+        pipe._executor.close()
+        return found, interrupts.places
+
+    expected, places = attempt(0)
+    for (file, number), counts in list(places.items())[::3]:
+        found, _ = attempt(counts[len(counts) // 2])
+        assert found == expected, f"{file}:{number}"
 
 
 def test_callers_make_the_batches_anyway():

@@ -1,5 +1,6 @@
 """The argument ``jit`` of fn.python_function: False, True, "auto" or "auto:1e-6"."""
 
+import weakref
 from collections.abc import Callable
 from functools import lru_cache
 from types import FunctionType
@@ -77,9 +78,18 @@ def where_calls_run(function: Callable[..., Any], parallel: str) -> str:
     return "threads" if _state(function).any_order else "serial"
 
 
+# The references are weak, so that no function is kept alive.
+_changes_nothing: "weakref.WeakKeyDictionary[FunctionType, bool]" = weakref.WeakKeyDictionary()
+
+
 def changes_nothing(function: Callable[..., Any]) -> bool:
     """True if the code of a function shows that it changes no object, not even its arguments."""
-    return _state(function).changes_nothing
+    if not isinstance(function, FunctionType):
+        return False
+    known = _changes_nothing.get(function)
+    if known is None:
+        known = _changes_nothing[function] = state_of(function).changes_nothing
+    return known
 
 
 def why_not_on_threads(function: Callable[..., Any]) -> str:

@@ -129,6 +129,15 @@ def state_of(function: Callable[..., Any]) -> FunctionState:
     return state
 
 
+def keeps_data(values: Any) -> bool:
+    """True if a list or tuple has only data, and no object that could notice who reads it."""
+    state = FunctionState()
+    if type(values) in (list, tuple):
+        _CodeReader(state).judge("an item", values)
+        return not state.reason
+    return False
+
+
 class _CodeReader:
     """Reads the code of a function and of those that it calls."""
 
@@ -145,7 +154,7 @@ class _CodeReader:
             self._refuse("it is a generator or a coroutine")
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self._judge("a default", default)
+            self.judge("a default", default)
         self._code(code, function.__globals__, cells)
 
     def _refuse(self, reason: str) -> None:
@@ -225,10 +234,10 @@ class _CodeReader:
             self._refuse(f"it uses an attribute of {name}")
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
             self.state.uses.append(Use(holder, name, value))
-        self._judge(name, value, holder.get("__name__", "") if used else "")
+        self.judge(name, value, holder.get("__name__", "") if used else "")
         return used
 
-    def _judge(self, name: str, value: Any, module: str = "") -> None:
+    def judge(self, name: str, value: Any, module: str = "") -> None:
         """Refuses a value from outside, or reads it if it is a function. `module` is the module where the code
         found it, or "".
         """
@@ -239,7 +248,7 @@ class _CodeReader:
             return
         if isinstance(value, (tuple, frozenset)):
             for item in value:
-                self._judge(name, item)
+                self.judge(name, item)
         elif isinstance(value, np.ndarray):
             if value.dtype.hasobject:
                 self._refuse(f"it uses {name}, an array of objects")
@@ -248,7 +257,7 @@ class _CodeReader:
         elif isinstance(value, (list, dict, set)):
             self.state.shared = self.state.shared or name
             for item in value.values() if isinstance(value, dict) else value:
-                self._judge(name, item)
+                self.judge(name, item)
         elif library:
             home = f"{library}.{getattr(value, '__name__', '')}"
             if home.startswith(STATEFUL) or getattr(value, "__name__", "") in _FILES:

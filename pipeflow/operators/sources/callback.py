@@ -10,6 +10,8 @@ from typing import Any
 from pipeflow import types
 from pipeflow.declare import Request
 from pipeflow.errors import InvalidState, function_name
+from pipeflow.operators.functions.compiling import changes_nothing
+from pipeflow.operators.functions.state import keeps_data
 
 
 class Callback:
@@ -58,6 +60,11 @@ class Callback:
     def iterates(self) -> bool:
         """True if items come one after another, from an iterator."""
         return self._restartable is not None
+
+    @property
+    def repeats(self) -> bool:
+        """True if any thread may call the source, and once more for the same batch, and nothing notices it."""
+        return keeps_data(self.source) if self.iterates else changes_nothing(self.source)
 
     @property
     def starts_over(self) -> bool:
