@@ -107,7 +107,9 @@ class Source:
 
     takes_data = False  # ``feed`` gives it batches
     fed: Any = None  # the queue of fed batches, in a source that has no other data
-    repeats = False  # any thread may call the user's code in it, and once more for the same batch, and nothing notices it
+    repeats = (
+        False  # any thread may call the user's code in it, and once more for the same batch, and nothing notices it
+    )
     wants_workers = False  # ``use_workers`` gives it the worker processes
     samples: Any = None  # of a reader: the samples that it reads by their numbers
 

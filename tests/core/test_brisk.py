@@ -226,7 +226,9 @@ STAYS = {
     "list with an object of the user": lambda: fn.external_source([[ROWS[0]], DATABASE]),
     "random numbers": lambda: fn.external_source(lambda: [np.random.rand(2)]),
     "fed": lambda: fn.external_source(name="fed"),
-    "function with an object": lambda: fn.python_function(fn.random.uniform(), function=lambda x: DATABASE.row()[0] + x),
+    "function with an object": lambda: fn.python_function(
+        fn.random.uniform(), function=lambda x: DATABASE.row()[0] + x
+    ),
     "function that writes": lambda: fn.python_function(fn.random.uniform(), function=lambda x: np.add(x, 1, x)),
     "time limit": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, timeout=100.0),
     "chosen threads": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, parallel="threads"),
