@@ -14,6 +14,7 @@ from time import sleep
 import cv2
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 from scipy import linalg, ndimage
 
 from pipeflow import fn, pipeline_def
@@ -445,6 +446,17 @@ class TestTrials:
         assert made.reports()[0].state == chosen
         assert ("not faster" in made.reports()[0].reason) == (chosen == "plain")
 
+    @pytest.mark.parametrize(("longer", "chosen"), [(0.9, "compiled"), (1.1, "plain")])
+    def test_a_version_that_programs_call_may_be_a_little_slower(self, monkeypatch, clock, longer, chosen):
+        """Its calls do not come from Python, which saves more than that."""
+        Compiler(monkeypatch, lambda x: clock.advance(1.0 + longer * trials.FROM_PYTHON) or x * 2)
+        monkeypatch.setattr(cpu.user_calls, "native", lambda *_: object())
+        made = trials.Tried(plain, None, ())
+        made.func = lambda x: clock.advance(1.0) or x * 2
+        for _ in range(trials.CHECKED + 1):
+            same(made(np.arange(3.0)), np.arange(3.0) * 2)
+        assert made.reports()[0].state == chosen
+
     def test_an_exception_of_both_is_the_plain_one(self, monkeypatch):
         """The error of the user's function is raised, and the trial goes on."""
         Compiler(monkeypatch, lambda x: [][1])
@@ -457,7 +469,7 @@ class TestTrials:
 
     def test_a_failed_try_is_paid_once(self, monkeypatch):
         """Another process finds the reason on disk; other code, types or tolerances are tried."""
-        compiler = Compiler(monkeypatch, plain, trials.errors.TypingError("no such thing"))
+        compiler = Compiler(monkeypatch, plain, TypingError("no such thing"))
         for _ in range(2):
             made = trials.Tried(plain, None, ())
             same(made(np.arange(3.0)), plain(np.arange(3.0)))
@@ -477,7 +489,7 @@ class TestTrials:
 
     def test_a_damaged_memory_counts_as_none(self, monkeypatch, tmp_path):
         """The function is tried again."""
-        compiler = Compiler(monkeypatch, plain, trials.errors.TypingError("no such thing"))
+        compiler = Compiler(monkeypatch, plain, TypingError("no such thing"))
         trials.Tried(plain, None, ())(np.arange(3.0))
         (file,) = tmp_path.glob("tried-*.json")
         file.write_text("{")

@@ -218,6 +218,61 @@ def images():
     return fn.external_source(lambda: [x.copy() for x in SAMPLES], layout="HWC")
 
 
+@pytest.mark.parametrize("jit", [True, "auto"])
+def test_functions_of_a_pipeline_in_the_thread_of_the_caller_join(jit, monkeypatch, tmp_path):
+    """Also there compiled code calls them, and Python does nothing for a sample."""
+    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
+    monkeypatch.setattr(trials, "CHECKED", 2)
+    monkeypatch.setattr(trials, "FROM_PYTHON", 1.0)
+    monkeypatch.setattr(chain, "PAUSE", 1)
+    batch = RNG.integers(0, 255, (4, 20, 30, 3), np.uint8)
+    done = []
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False)
+    def pipeline():
+        return fn.python_function(fn.external_source(lambda: batch), function=every_second_row, jit=jit)
+
+    pipe, run = pipeline(), chain.Chain.run
+    pipe.build()
+    monkeypatch.setattr(chain.Chain, "run", lambda *arguments: done.append(run(*arguments)) or done[-1])
+    for _ in range(8):
+        trials.wait_for_trials()
+        (output,) = pipe.run()
+        np.testing.assert_array_equal(output.as_array(), batch[:, ::2] + batch[:, ::2])
+    assert len(done[-1]) == 4
+
+
+def every_second_row(x):
+    return x[::2] + x[::2]
+
+
+def doubled_in_place(x):
+    y = x.copy()
+    y *= 2
+    return y
+
+
+def raised_in_place(x):
+    y = x.copy()
+    y += 1.5
+    return y
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (doubled_in_place, "x *= y with uint8 and int64 would change the type of the array: write x[:] = x * y"),
+        (raised_in_place, "x += y with uint8 and float64 would change the type of the array: write x[:] = x + y"),
+    ],
+)
+def test_a_change_in_place_that_numba_cannot_do(function, text):
+    """Numba fails with an error of its own code; ours names the line and what to write."""
+    with pytest.raises(TypeError) as caught:
+        fn.python_function(np.ones((2, 3), np.uint8), function=function, jit=True)
+    line = function.__code__.co_firstlineno + 2
+    assert str(caught.value) == f"{function.__name__} cannot be compiled by Numba, at {__file__}:{line}: {text}"
+
+
 @pytest.mark.parametrize("function", ONE, ids=lambda function: function.__name__)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_one_result(function, threads, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeflow.declare import KernelArray, NoExample, Number, Spec, require
+from pipeflow.declare import KernelArray, NoExample, Number, OfThread, Spec, require
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.sample_step import SampleStep
 from pipeflow.kernels import cpu as kernels
@@ -27,6 +27,8 @@ class RecordsCalls(Protocol):
 
     def take(self, operation: int, nbytes: Any) -> Number: ...
 
+    def ask(self, permit: Callable[[int], bool]) -> None: ...
+
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]: ...
 
     def place(
@@ -37,7 +39,9 @@ class RecordsCalls(Protocol):
 def record_function(
     program: RecordsCalls, step: SampleStep, function: Any, inputs: Sequence[KernelArray]
 ) -> list[KernelArray]:
-    """Records a call of a function. Its results are copied to the memory that is free, and then this memory is taken."""
+    """Records a call of a function. Its results are made in the memory that is free, or copied there, and then this memory is
+    taken.
+    """
     tools = kernels.kernel_calls
     seen = step.seen if isinstance(step, FunctionStep) else None
     if seen is None:
@@ -59,7 +63,11 @@ def record_function(
             numbers[memory] = len(numbers)
             rooms += program.dense_room(spec, dtype) if dense else program.room(memory[1])
     entry = function.entry(tuple([numbers[memory] for memory in memories]))
-    results = iter(program.call(entry, [*given, *rooms], now=False))
+    desk = []
+    if function.allocates:
+        desk.append(OfThread(kernels.function_memory.numbers_of_thread))
+        program.ask(kernels.function_memory.prepare)
+    results = iter(program.call(entry, [*given, *rooms, *desk], now=False))
     made = []
     for output, ((dtype, axes), memory) in enumerate(zip(function.outputs, memories)):
         extents = tuple([next(results) for _ in range(axes)])

@@ -120,11 +120,17 @@ def _build(
     return finish_entry(builder)
 
 
-def begin_entry() -> tuple[Any, Any, Any]:
-    """The builder of a new entry, and its arguments: the addresses of a kernel and of a row."""
-    module = ir.Module("pipeflow_entry")
+def new_module(name: str) -> Any:
+    """A module of LLVM for this processor."""
+    module = ir.Module(name)
     module.triple = binding.get_process_triple()
     module.data_layout = str(cpu_target.target_context.target_data)
+    return module
+
+
+def begin_entry() -> tuple[Any, Any, Any]:
+    """The builder of a new entry, and its arguments: the addresses of a kernel and of a row."""
+    module = new_module("pipeflow_entry")
     function = ir.Function(module, _ENTRY, f"pipeflow_entry_{next(_NUMBERS)}")
     return ir.IRBuilder(function.append_basic_block()), *function.args
 
@@ -209,7 +215,7 @@ def load_number(_typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def _store(_typing: Any, address: Any, value: Any) -> Any:
+def store_number(_typing: Any, address: Any, value: Any) -> Any:
     """Writes an integer of 8 bytes to an address."""
     del address, value
 
@@ -291,7 +297,7 @@ def run(
                 for move in range(first, last):
                     source, address, back = moves[move]
                     if not back:
-                        _store(address, held[source])
+                        store_number(address, held[source])
                 begun = _now(clock, number)
                 status[row] = _call(entry, function, record[target])
                 spent[step] += _now(clock, number) - begun
@@ -348,7 +354,7 @@ def run(
             for at in range(len(columns)):
                 register, address, distance, what, guard = columns[at]
                 if what & 3 == STORED and (guard < 0 or held[guard]):
-                    _store(address + distance * (row if what >= BY_ROW else sample), held[register])
+                    store_number(address + distance * (row if what >= BY_ROW else sample), held[register])
     return len(samples), 0, placed, failed
 
 

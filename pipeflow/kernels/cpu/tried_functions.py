@@ -23,7 +23,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
 from pipeflow import timing
@@ -38,6 +37,7 @@ log = logging.getLogger("pipeflow")
 CHECKED = 64
 EVERY = 1000
 COMPARING = 0.02
+FROM_PYTHON = 1e-5  # seconds that a call from Python and the copy of its result take, and a call by a program does not
 MOST_KINDS = 8  # the most kinds of inputs; a function that gets more is not compiled
 LONGEST_CODE = 4000  # bytes of code; the time of the compiler grows with it
 LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at every call
@@ -58,6 +58,7 @@ class _TriedVersion:
 
     def __init__(self) -> None:
         self.call: Callable[..., Any] | None = None
+        self.native: Any = None  # the same for programs; None if no program can call it
         self.form: Any = None  # the types of the plain results
         self.trusted = False
         self.agreed = 0
@@ -135,7 +136,7 @@ class Tried:
         call = None if trial is None else trial.call
         if trial is None or call is None or not trial.trusted:
             return None
-        made = kernels.user_calls.native(call, [array_type(dtype, ndim, True) for dtype, ndim in kinds])
+        made = trial.native
 
         def permit(samples: int) -> bool:
             if trial.call is not call or trial.left <= samples or not self._is_same():
@@ -168,7 +169,8 @@ class Tried:
 
         With a tolerance it is always used: a decision by the clock would change results.
         """
-        if self.exact and trial.spent > trial.plain_spent:
+        saved = 0.0 if trial.native is None else FROM_PYTHON * (trial.agreed - 1)
+        if self.exact and trial.spent > trial.plain_spent + saved:
             trial.call = None
             trial.report = TrialReport("plain", "it gives the same results when it is compiled, and is not faster")
             return
@@ -213,13 +215,13 @@ class Tried:
                 types = [array_type(dtype, ndim, True) for dtype, ndim in kinds]
                 named_types = {name: numba.typeof(value) for name, value in named.items()}
                 made.compile(tuple(made._compiler.fold_argument_types(types, named_types)[1]))  # type: ignore[attr-defined]
+                with suppress(Exception):  # a type that programs do not know: the calls come from Python
+                    trial.native = None if named else kernels.user_calls.native(made, types)
                 trial.report = TrialReport("comparing")
                 trial.call = made
                 return
-            except errors.NumbaError as error:
+            except Exception as error:  # also one that the compiler does not expect
                 reason = str(compile_error(self.func, error))
-            except Exception as error:  # an error of the compiler itself
-                reason = f"it cannot be compiled: {type(error).__name__}: {error}"
             _remember(trial_name, reason)
         trial.report = TrialReport("plain", reason)
         log.info("%s runs as plain Python: %s", self.func.__qualname__, reason)

@@ -1,8 +1,9 @@
 """Compiled functions of the user as kernels of programs, which call their machine code.
 
-A function returns arrays in memory of Numba's runtime, and their extents are known only after the call. The entry of such a
-function (kernel_calls.py) calls it, copies the results to the memory that is left for them, frees those of Numba, and returns
-the extents. The function is the one that Numba has compiled for calls from Python, so the results are the same.
+A function allocates its results, and their extents are known only after the call. The entry of such a function
+(kernel_calls.py) calls it, copies the results to the memory that is left for them, unless they were allocated there
+(function_memory.py), frees those in memory of Numba, and returns the extents. The code of the function is the one that Numba has
+compiled for calls from Python, so the results are the same.
 """
 
 import os
@@ -23,7 +24,7 @@ from numba.extending import intrinsic
 from numba.np import numpy_support
 
 from pipeflow.kernels import cpu as kernels
-from pipeflow.kernels.cpu import kernel_calls
+from pipeflow.kernels.cpu import function_memory, kernel_calls
 from pipeflow.kernels.cpu.jit import kernel, types_of
 from pipeflow.kernels.cpu.user_functions import array_type
 
@@ -36,21 +37,23 @@ class NativeFunction:
     """A function that is compiled for inputs of certain types."""
 
     def __init__(self, compiled: Any, outputs: Kinds, types_of_results: Sequence[types.Type], writes: bool) -> None:
-        self._compiled = compiled  # Numba's result, which has the code
+        self._compiled = compiled  # Numba's result, which keeps the code
         self._results = types_of_results
         self.outputs = outputs
         self.writes = writes  # True if it may write to its inputs
+        library, name = compiled.library, compiled.fndesc.llvm_func_name
+        own = function_memory.redirected(library, name)
+        self.allocates = own is not None  # True if its arrays are in the memory of the thread
+        self._address = library.get_pointer_to_function(name) if own is None else own
 
     def entry(self, places: tuple[int, ...]) -> kernel_calls.Entry:
-        """The entry. Its arguments are the inputs, and then address and size of each memory for results; ``places`` has the
-        number of the memory of each output. Its results are the extents of the outputs, one after another.
+        """The entry. Its arguments are the inputs, then address and size of each memory for results, and the desk of the thread
+        (function_memory.py). ``places`` has the number of the memory of each output. Its results are the extents of the
+        outputs, one after another.
         """
-        library, described = self._compiled.library, self._compiled.fndesc
-        address = library.get_pointer_to_function(described.llvm_func_name)
         signature = self._compiled.signature
-        return kernel_calls.Entry(
-            address, *_entry(tuple(signature.args), signature.return_type, tuple(self._results), places)
-        )
+        types_of_call = tuple(signature.args), signature.return_type, tuple(self._results)
+        return kernel_calls.Entry(self._address, *_entry(*types_of_call, places, self.allocates))
 
 
 class CompiledVersion:
@@ -131,12 +134,20 @@ def _kind_of(result: types.Type) -> tuple[np.dtype, int] | None:
 @cache
 @global_compiler_lock
 def _entry(
-    arguments: tuple[types.Type, ...], result: types.Type, results: tuple[types.Type, ...], places: tuple[int, ...]
+    arguments: tuple[types.Type, ...],
+    result: types.Type,
+    results: tuple[types.Type, ...],
+    places: tuple[int, ...],
+    allocates: bool,
 ) -> tuple[int, np.dtype]:
     fields = kernel_calls.fields_of(arguments)
     first = sum(not isinstance(one, types.Omitted) for one in arguments)  # the number of inputs
     memories = max(places) + 1
     fields += [(str(first + number), np.int64) for number in range(2 * memories)]
+    desk = first + 2 * memories
+    if allocates:
+        fields += [(str(desk), np.int64), (f"{desk}_0", np.int64)]
+        fields += [(f"w{number}", np.int64) for number in range(memories)]
     axes = sum(getattr(one, "ndim", 0) for one in results)
     fields += [(f"r{number}", np.int64) for number in range(axes)]
     row = np.dtype(fields, align=True)
@@ -147,6 +158,12 @@ def _entry(
     def place(name: str, kind: Any) -> Any:
         return builder.inttoptr(builder.add(row_address, _INT64(offsets[name])), kind.as_pointer())
 
+    addresses = [builder.load(place(str(first + 2 * k), _INT64)) for k in range(memories)]
+    left = [builder.load(place(str(first + 2 * k + 1), _INT64)) for k in range(memories)]
+    wanted = None
+    if allocates:
+        numbers = [place(f"w{k}", _INT64) for k in range(memories)]
+        wanted = _ResultPlaces(builder, builder.load(place(str(desk), _INT64)), numbers, addresses, left)
     values = kernel_calls.arguments_of(builder, arguments, place)
     convention = context.call_conv
     callee = builder.inttoptr(function_address, convention.get_function_type(result, arguments).as_pointer())
@@ -154,9 +171,7 @@ def _entry(
     with builder.if_then(status.is_error, likely=False):
         _free_exception(builder, status)
         builder.ret(_INT32(kernel_calls.STOPPED))
-    addresses = [builder.load(place(str(first + 2 * k), _INT64)) for k in range(memories)]
-    left = [builder.load(place(str(first + 2 * k + 1), _INT64)) for k in range(memories)]
-    number, end = 0, _INT32(0)
+    number, end, seen = 0, _INT32(0), set[int]()
     for position, (one, memory) in enumerate(zip(results, places)):
         value = builder.extract_value(returned, position) if isinstance(result, types.BaseTuple) else returned
         if isinstance(one, types.Array):
@@ -169,7 +184,12 @@ def _entry(
             nbytes: Any = _INT64(size)
             for extent in extents:
                 nbytes = builder.mul(nbytes, extent)
-            with builder.if_then(builder.icmp_signed("<=", nbytes, left[memory])):
+            copied = builder.icmp_signed("<=", nbytes, left[memory])
+            if wanted is not None and memory not in seen:
+                there, wrong = wanted.check(memory, array, nbytes, one.layout == "C")
+                copied = builder.and_(copied, builder.not_(builder.or_(there, wrong)))
+                end = builder.select(wrong, _INT32(kernel_calls.REFUSED), end)
+            with builder.if_then(copied):
                 _copy(builder, one, array, extents, addresses[memory], nbytes, size)
             _release(builder, array.meminfo)
         else:
@@ -180,11 +200,73 @@ def _entry(
             nbytes = _INT64(stored.type.width // 8 if isinstance(stored.type, ir.IntType) else 8)
             with builder.if_then(builder.icmp_signed("<=", nbytes, left[memory])):
                 builder.store(stored, builder.inttoptr(addresses[memory], stored.type.as_pointer()))
+        seen.add(memory)
         more = builder.and_(builder.add(nbytes, _INT64(kernel_calls.ALIGNMENT - 1)), _INT64(-kernel_calls.ALIGNMENT))
         addresses[memory] = builder.add(addresses[memory], more)
         left[memory] = builder.sub(left[memory], more)
     builder.ret(end)
     return kernel_calls.finish_entry(builder), row
+
+
+class _ResultPlaces:
+    """The part of an entry that lets a function allocate its results in the memory for them (function_memory.py).
+
+    The record has a number for each memory: that of the allocation which became its first result in an earlier call, plus 1.
+    It is 0 if none is known, and NEVER if such an allocation was not the whole result.
+    """
+
+    NEVER = -1
+
+    def __init__(self, builder: Any, desk: Any, numbers: list[Any], addresses: list[Any], left: list[Any]) -> None:
+        self._builder, self._desk, self._numbers = builder, desk, numbers
+        self._addresses = list(addresses)
+        tools = function_memory
+        begin = builder.load(self._at(tools.BEGIN))
+        builder.store(begin, self._at(tools.NEXT))
+        for place in (tools.COUNT, tools.TAKEN, tools.FREED):
+            builder.store(_INT64(0), self._at(place))
+        places = min(len(numbers), tools.MOST_PLACES)
+        builder.store(_INT64(places), self._at(tools.PLACES))
+        for memory in range(places):
+            known = builder.sub(builder.load(numbers[memory]), _INT64(1))
+            for part, value in enumerate((known, addresses[memory], left[memory], _INT64(0))):
+                builder.store(value, self._at(tools.RESULTS + 4 * memory + part))
+
+    def _at(self, number: int) -> Any:
+        return self._pointer(self._desk, 8 * number)
+
+    def _pointer(self, address: Any, offset: int) -> Any:
+        return self._builder.inttoptr(self._builder.add(address, _INT64(offset)), _INT64.as_pointer())
+
+    def check(self, memory: int, array: Any, nbytes: Any, contiguous: bool) -> tuple[Any, Any]:
+        """True if a result is in its memory already; True if another array is in this memory."""
+        tools, builder = function_memory, self._builder
+        no = ir.Constant(ir.IntType(1), 0)
+        if memory >= tools.MOST_PLACES:
+            return no, no
+        owner = builder.ptrtoint(array.meminfo, _INT64)
+        data = builder.ptrtoint(array.data, _INT64)
+        whole = cgutils.alloca_once_value(builder, no)
+        if contiguous:
+            with builder.if_then(builder.icmp_signed("!=", owner, _INT64(0))):
+
+                def is_in(offset: int, value: Any) -> Any:
+                    return builder.icmp_signed("==", builder.load(self._pointer(owner, offset)), value)
+
+                own = is_in(tools.ALLOCATOR, _INT64(tools.allocator().address_of_table))
+                all_of_it = builder.and_(is_in(tools.DATA, data), is_in(tools.NBYTES, nbytes))
+                builder.store(builder.and_(own, all_of_it), whole)
+        whole = builder.load(whole)
+        taken = builder.icmp_signed("!=", builder.load(self._at(tools.RESULTS + 4 * memory + 3)), _INT64(0))
+        there = builder.and_(whole, builder.icmp_signed("==", data, self._addresses[memory]))
+        wrong = builder.and_(taken, builder.not_(there))
+        with builder.if_then(wrong, likely=False):
+            builder.store(_INT64(self.NEVER), self._numbers[memory])
+        unknown = builder.icmp_signed("==", builder.load(self._numbers[memory]), _INT64(0))
+        with builder.if_then(builder.and_(unknown, whole), likely=False):
+            number = builder.load(self._pointer(owner, tools.NUMBER))
+            builder.store(builder.add(number, _INT64(1)), self._numbers[memory])
+        return there, wrong
 
 
 def _helper(builder: Any, name: str) -> Any:

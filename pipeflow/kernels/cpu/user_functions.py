@@ -4,12 +4,13 @@ again.
 
 import hashlib
 import linecache
+import operator
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, partial
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -105,7 +106,9 @@ class Jitted:
     def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
         try:
             return self._dispatcher(*map(in_order, arrays), **named)
-        except errors.NumbaError as error:
+        except Exception as error:
+            if not is_of_compiler(error):
+                raise
             raise compile_error(self.func, error) from None
 
 
@@ -144,7 +147,9 @@ def with_types(
         return function
     try:
         return dispatcher(function, tuple(kinds))
-    except errors.NumbaError as error:
+    except Exception as error:
+        if not is_of_compiler(error):
+            raise
         raise compile_error(function, error) from None
 
 
@@ -160,11 +165,44 @@ def list_of(arrays: Sequence[np.ndarray]) -> Any:
 _WRITES = re.compile(r">>> (setitem|i\w+)\((readonly|Array\([^)]*readonly)")
 _LINE = re.compile(r'File "[^"]*?([^"/]+)", line (\d+)')
 _NAME = re.compile(r"name '(\w+)' is not defined")
+_CHANGES = re.compile(r"x (\S+)= y with ")
+
+
+_IN_PLACE: dict[Any, str] = {operator.iadd: "+", operator.isub: "-", operator.imul: "*", operator.itruediv: "/"}
+_IN_PLACE |= {operator.ifloordiv: "//", operator.imod: "%", operator.ipow: "**"}
+
+
+def is_of_compiler(error: Exception) -> bool:
+    """True for an error of Numba's compiler, also for one that it does not expect; False for one of a function."""
+    if isinstance(error, errors.NumbaError):
+        return True
+    frame = _last_frame(error)
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("numba.")
+
+
+def _last_frame(error: Exception) -> FrameType | None:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last and last.tb_frame
+
+
+def _unexpected(error: Exception) -> str:
+    """The reason of an error that Numba does not expect. It fails in this way if x *= 2 would change the type of an array."""
+    frame = _last_frame(error)
+    found = {} if frame is None else frame.f_locals
+    sign = _IN_PLACE.get(getattr(found.get("self"), "key", None))
+    if sign:
+        kinds = " and ".join(str(getattr(one, "dtype", one)) for one in found.get("args", ())[:2])
+        return f"x {sign}= y with {kinds} would change the type of the array: write x[:] = x {sign} y"
+    return f"its compiler failed with {type(error).__name__}: {error}"
 
 
 def compile_error(function: Callable[..., Any], error: Exception) -> CompileError:
     """A short form of Numba's error: the reason and the user's line; the whole error is a note."""
-    text = re.sub(r"\x1b\[\d+m", "", str(error))
+    whole = text = re.sub(r"\x1b\[\d+m", "", str(error))
+    if not isinstance(error, errors.NumbaError):
+        whole, text = f"{type(error).__name__}: {whole}", _unexpected(error)
     lines = [line.strip() for line in text.splitlines()]
     told = [line for line in lines if line and not line.startswith(("Failed in nopython", "File ", "During", ">>>"))]
     call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>>")), "")
@@ -176,7 +214,7 @@ def compile_error(function: Callable[..., Any], error: Exception) -> CompileErro
     where = f", at {code.co_filename}:{_line(code, text)}" if code is not None else ""
     name = getattr(target, "__qualname__", type(function).__qualname__)
     result = CompileError(f"{name} cannot be compiled by Numba{where}: {reason}")
-    result.add_note("Numba's whole message:\n" + text)
+    result.add_note("Numba's whole message:\n" + whole)
     return result
 
 
@@ -186,9 +224,10 @@ def _line(code: Any, text: str) -> int:
     named = [int(line) for name, line in _LINE.findall(text) if name == file]
     if named:
         return named[-1]
-    unknown = _NAME.search(text)
-    if unknown:
+    unknown, in_place = _NAME.search(text), _CHANGES.match(text)
+    wanted = rf"\b{unknown[1]}\b" if unknown else rf"\w *{re.escape(in_place[1])}=" if in_place else ""
+    if wanted:
         for line in range(code.co_firstlineno, code.co_firstlineno + 200):
-            if re.search(rf"\b{unknown[1]}\b", linecache.getline(code.co_filename, line)):
+            if re.search(wanted, linecache.getline(code.co_filename, line)):
                 return line
     return int(code.co_firstlineno)
