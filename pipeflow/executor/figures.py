@@ -12,6 +12,7 @@ WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a b
 FED_SHARE = 0.02
 FED_SECONDS = 50e-6
 FED_SECONDS_SHARE = 0.1
+STARVED_SHARE = 0.2  # if a loop waits for a larger share of its time, advice says why; else little can be gained
 ENOUGH_BATCHES = 8  # batches after a probe until their figures are used
 Role = Literal["source", "serial", "pool", "processes"]
 
@@ -162,7 +163,11 @@ class ExposedWait:
         if not self.steps:
             return "no step has been measured"
         each = f"{in_ms(self.waited / self.steps)} of {in_ms(self.seconds / self.steps)} a step"
-        end = "the input limits this loop: pipe.advice() says why" if self.is_bottleneck else NOT_THE_BOTTLENECK
+        end = NOT_THE_BOTTLENECK
+        if self.is_bottleneck:
+            end = f"without it the loop would be {1 / (1 - self.share):.2f} times as fast"
+            if self.share >= STARVED_SHARE:
+                end = "the input limits this loop: pipe.advice() says why"
         return f"exposed wait {self.share:.1%} ({each}): {end}"
 
 

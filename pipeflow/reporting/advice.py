@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipeflow.errors import count_of
-from pipeflow.executor.figures import NOT_THE_BOTTLENECK, Statistics, StepFigures, in_ms
+from pipeflow.executor.figures import NOT_THE_BOTTLENECK, STARVED_SHARE, Statistics, StepFigures, in_ms
 from pipeflow.executor.model import Changes, Model, Prediction
 
 # Shares of the time from batch to batch, and factors between two paces.
-LOOP_STARVED_SHARE = 0.2  # if a loop waits longer than this, its pipeline limits it
 LOOP_FED_SHARE = 0.1  # if a loop waits less than this, its pipeline does not limit it
 SATURATED_SHARE = 0.75  # a part that works longer than this sets the pace
 MIN_GAIN = 1.15  # advice is given only if the gain is at least this
@@ -66,7 +65,7 @@ def advise(run: Statistics) -> list[Advice]:
     """The advice that follows from the figures, the most important first; none for a balanced pipeline."""
     found: list[Advice] = []
     waited = run.waited / max(run.seconds, 1e-9)
-    if waited >= LOOP_STARVED_SHARE:
+    if waited >= STARVED_SHARE:
         found += _starved(Model(run))
     elif waited < LOOP_FED_SHARE:
         found += _fed(Model(run))
@@ -137,7 +136,7 @@ def _starved(model: Model) -> Iterator[Advice]:
         return
     place = _bounding(model)
     if place is None:
-        yield from _prefetch_small(model)
+        yield from [*_prefetch_small(model)] or _uneven(model)
         return
     step = run.steps[place]
     yield _bound(run, step)
@@ -224,6 +223,22 @@ def _prefetch_small(model: Model) -> Iterator[Advice]:
             gain=gain,
             figures={"pace": run.pace, "waited": run.per_batch(run.waited), "depth": run.depth, "estimate": estimate},
         )
+
+
+def _uneven(model: Model) -> Iterator[Advice]:
+    """The step whose speed matters most, if nothing is always at work, and more batches ahead would not help."""
+    run = model.run
+    if not run.steps:
+        return
+    step = run.steps[model.limits()[0][1]]
+    yield Advice(
+        "bound",
+        f"the loop waits {in_ms(run.per_batch(run.waited))} for a batch, although no step and no thread works all the time, and "
+        f"more batches ahead would hardly help. The step that matters most is {step.title}{_at(step)}: it takes "
+        f"{in_ms(run.per_batch(step.seconds))} for a batch",
+        step.title,
+        figures={"pace": run.pace, "waited": run.per_batch(run.waited), "in it": run.per_batch(step.seconds)},
+    )
 
 
 def _enough(paces: Mapping[int, float]) -> tuple[int, float]:
@@ -419,7 +434,7 @@ def _too_many_threads(run: Statistics) -> Iterator[Advice]:
             f"for a processor {queued:.0%} of the time. num_threads={run.processors} is enough",
             figures={"threads": run.threads, "processors": run.processors, "queued": queued},
         )
-    elif run.peak and run.peak <= run.threads // 2 and run.waited < LOOP_STARVED_SHARE * run.seconds:
+    elif run.peak and run.peak <= run.threads // 2 and run.waited < STARVED_SHARE * run.seconds:
         enough = max(run.peak, 1)
         yield Advice(
             "threads_many",

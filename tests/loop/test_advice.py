@@ -222,6 +222,22 @@ class TestRules:
         assert "prefetch_queue_depth=1 is too small" in advice.text
         assert "2 would give a batch every 20 ms instead of 40 ms: 2.0 times" in advice.text
 
+    def test_a_loop_that_waits_gets_advice_always(self):
+        """A loop that waits for 30 of 40 ms although its function works for 8: its report refers to advice, so there is some."""
+        run = figures(step("fn.external_source", "source", 0.001), function(0.008), pace=0.040, waited=0.030)
+        assert str(run.exposed_wait).endswith("the input limits this loop: pipe.advice() says why")
+        assert [str(each) for each in advise(run)] == [
+            "the loop waits 30 ms for a batch, although no step and no thread works all the time, and more batches ahead would "
+            "hardly help. The step that matters most is fn.python_function of f at train.py:7: it takes 8 ms for a batch"
+        ]
+
+    @pytest.mark.parametrize("percent", range(0, 100, 5))
+    def test_the_report_of_a_loop_refers_to_advice_only_if_there_is_some(self, percent):
+        """Whatever share of 20 ms a loop waits, with a function that takes half of the time or nearly all of it."""
+        for seconds in (0.010, 0.0198):
+            run = figures(function(seconds), waited=0.0002 * percent)
+            assert "advice()" not in str(run.exposed_wait) or advise(run)
+
     def test_large_prefetch(self):
         """6 of 8 batches stood ready whenever one was asked for: 3 do the same."""
         run = figures(function(0.016), waited=0.001, depth=8, ready=6)

@@ -272,6 +272,11 @@ def test_progress_shows_throughput_waiting_and_the_slowest_operator(monkeypatch,
     [
         (0.001, 0.999, "exposed wait 0.1% (1 ms of 1000 ms a step): the input is not your bottleneck"),
         (
+            0.125,
+            0.875,
+            "exposed wait 12.5% (125 ms of 1000 ms a step): without it the loop would be 1.14 times as fast",
+        ),
+        (
             0.25,
             0.25,
             "exposed wait 50.0% (250 ms of 500 ms a step): the input limits this loop: pipe.advice() says why",
