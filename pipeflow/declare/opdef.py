@@ -132,6 +132,9 @@ class OpDef:
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
     rows_hook: Callable[..., Any] | None = None
+    rows_load: tuple[Callable[[], bool], Callable[[], None]] | None = (
+        None  # compiled code that ``rows`` uses once it is there
+    )
     many_hook: Callable[[Many], Sequence[Any]] | None = None
     many_loads: tuple[Callable[[], bool], Callable[[], None]] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None

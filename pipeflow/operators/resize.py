@@ -48,6 +48,7 @@ from pipeflow.operators.sampling import (
 from pipeflow.operators.windows import (
     CROP_WINDOW,
     RANDOM_WINDOW,
+    WINDOWS_LOADS,
     check_random_window,
     crop_extents,
     crop_extents_of,
@@ -305,6 +306,9 @@ def _(specs: tuple[SpecColumn, ...], args: Any, keys: np.ndarray) -> np.ndarray:
     )
     full = np.maximum(1, np.floor(size + 0.5)).astype(np.int64)
     return axes_table(specs, args, extents, window[:, :2], window[:, :2] + window[:, 2:], full)
+
+
+random_resized_crop.rows_load = WINDOWS_LOADS
 
 
 @random_resized_crop.samples

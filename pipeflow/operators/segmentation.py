@@ -1,6 +1,5 @@
 """Masks and the crops that follow them: random pixels and objects, chosen polygons, windows around a region."""
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,13 @@ from pipeflow.declare import (
     required,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import RANDOM_WINDOW, check_random_window, random_window
+from pipeflow.operators.windows import (
+    RANDOM_WINDOW,
+    WINDOWS_LOADS,
+    check_random_window,
+    compiled_windows,
+    random_window,
+)
 
 PAGE = """Random pixels, objects and polygons of masks, and windows around a region."""
 
@@ -404,14 +409,12 @@ def _(many: Many) -> tuple[np.ndarray, np.ndarray]:
     require(shapes.ndim == 2 and shapes.shape[1] in (2, 3))
     extents = shapes[:, :2].astype(np.int64)
     require(extents > 0)
-    bounds = *args.random_area, *args.random_aspect_ratio
-    options = *map(float, bounds), *map(math.log, args.random_aspect_ratio), args.num_attempts
     starts, sizes = many.empty((2,), INT32, 0), many.empty((2,), INT32, 1)
-    kernels.random_windows.windows(many.keys, extents, *options, starts, sizes)
+    compiled_windows(many.keys, extents, args.random_area, args.random_aspect_ratio, args.num_attempts, starts, sizes)
     return starts, sizes
 
 
-random_crop_generator.many_loads = (lambda: kernels.random_windows.loaded(), lambda: kernels.random_windows.load())
+random_crop_generator.many_loads = WINDOWS_LOADS
 
 
 random_crop_generator.check(check_random_window)

@@ -1,6 +1,7 @@
 """Sizes and positions of crops, and random windows, for all operators that cut something out."""
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -240,6 +241,29 @@ def largest_window(height: int, width: int, area: Sequence[float], ratio: Sequen
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
+def _are_compiled() -> bool:
+    return MODULE in sys.modules and kernels.random_windows.loaded()  # this imports no kernels
+
+
+MODULE = "pipeflow.kernels.cpu.random_windows"
+# If ``compiled_windows`` is loaded, and the function that loads it.
+WINDOWS_LOADS = _are_compiled, lambda: kernels.random_windows.load()
+
+
+def compiled_windows(
+    keys: np.ndarray,
+    extents: np.ndarray,
+    area: Sequence[float],
+    ratio: Sequence[float],
+    attempts: int,
+    starts: np.ndarray,
+    sizes: np.ndarray,
+) -> None:
+    """The windows of ``random_window`` by compiled code; the arrays have a row of height and width for each sample."""
+    options = *map(float, (*area, *ratio)), *map(math.log, ratio), attempts
+    kernels.random_windows.windows(keys, extents, *options, starts, sizes)
+
+
 def random_windows(
     keys: np.ndarray,
     heights: np.ndarray,
@@ -249,6 +273,13 @@ def random_windows(
     attempts: int,
 ) -> np.ndarray:
     """The window of ``random_window`` for each sample of a batch, one row a sample."""
+    if WINDOWS_LOADS[0]():
+        found = np.empty((2, len(keys), 2), np.int32)
+        extents = np.empty((len(keys), 2), np.int64)
+        extents[:, 0], extents[:, 1] = heights, widths
+        require(extents > 0)
+        compiled_windows(keys, extents, area, ratio, attempts, found[0], found[1])
+        return found.transpose(1, 0, 2).reshape(-1, 4).astype(np.int64)
     limits = np.empty((len(keys), 2))
     limits[:, 0], limits[:, 1] = widths, heights
     require(limits > 0)

@@ -15,11 +15,24 @@ from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.device.memory import offsets, offsets_column
 from pipeflow.device.tables import ArrayColumn, TablePlanner, stacked
 from pipeflow.operators import windows
+from pipeflow.operators.on_gpu import moves
 from pipeflow.operators.on_gpu.moves import divider, dividers
 from pipeflow.tensors import TensorListCPU
 
 TABLES = sorted(name for name, op in registry.items() if op.rows_hook is not None and op.name == name)
 SIZES = [(40, 70), (1, 1), (33, 2), (64, 65), (40, 70), (7, 200)]
+
+
+@pytest.fixture(params=["NumPy", "compiled"], autouse=True)
+def code(request, monkeypatch):
+    """What computes the rows: NumPy at first, and compiled code once a thread has loaded it."""
+    for module, name in ((moves, "MOVES_LOAD"), (windows, "WINDOWS_LOADS")):
+        loaded, load = getattr(module, name)
+        if request.param == "compiled":
+            load()
+            assert loaded()
+        else:
+            monkeypatch.setattr(module, name, (lambda: False, load))
 
 
 class Recorder:

@@ -49,3 +49,11 @@ class LateCode:
         self._loaded = False
         self._thread = None
         self._lock = threading.Lock()
+
+
+_by_operator: dict[str, LateCode] = {}
+
+
+def late_code(operator: str, loads: tuple[Callable[[], bool], Callable[[], None]]) -> LateCode:
+    """The code that an operator uses for all samples of a batch: the functions that tell if it is loaded, and load it."""
+    return _by_operator.get(operator) or _by_operator.setdefault(operator, LateCode(f"pipeflow {operator}", *loads))

@@ -12,10 +12,8 @@ import numpy as np
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.declare import Many, as_argument, as_column, require
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.runners.late_code import LateCode
+from pipeflow.executor.runners.late_code import late_code
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, copied, is_large, past_caches
-
-_late: dict[str, LateCode] = {}  # by operator: kernels that a thread loads after the first batches
 
 
 def together(steps: Sequence[SampleStep]) -> list[int]:
@@ -57,8 +55,7 @@ def _outputs(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.nda
     assert kernel is not None
     assert op.many_hook is not None
     if op.many_loads is not None:
-        late = _late.get(op.name) or _late.setdefault(op.name, LateCode(f"pipeflow {op.name}", *op.many_loads))
-        require(late.ready(batch))
+        require(late_code(op.name, op.many_loads).ready(batch))
     whole = len(samples) == batch.size
     layouts = [batch.layouts[slot] or "" for slot, _ in step.inputs]
     inputs = [as_column(_samples(batch, rows, slot, samples, whole)) for slot, _ in step.inputs]

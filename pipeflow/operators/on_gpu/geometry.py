@@ -13,6 +13,7 @@ from pipeflow.operators import geometry, padding
 from pipeflow.operators.axes import spatial
 from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
 from pipeflow.operators.on_gpu.moves import (
+    MOVES_LOAD,
     Box,
     DeviceTables,
     around,
@@ -128,6 +129,9 @@ def _(call: DeviceCall) -> None:
             turned[layout.index("D")] = args.depthwise
         boxes.append(mirrored(box_of(item.input, item.output), turned))
     move(call, boxes, call.items[0].input.dtype.itemsize)
+
+
+geometry.crop.rows_load = geometry.slice.rows_load = geometry.flip.rows_load = MOVES_LOAD
 
 
 @geometry.flip.gpu_table

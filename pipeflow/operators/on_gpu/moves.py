@@ -4,6 +4,7 @@ A box has extents, and an address and strides in the input and in the output. Ax
 enough bytes are next to one another in both, they are moved as runs, sixteen bytes by each thread; else element by element.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -14,7 +15,8 @@ import numpy as np
 
 from pipeflow.device import tables
 from pipeflow.device.calls import DeviceCall, Launcher, View, ceil_div, row_type
-from pipeflow.device.tables import ArrayColumn, dots
+from pipeflow.device.tables import ArrayColumn, dots, products
+from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import WORDS
 from pipeflow.operators.on_gpu.transposes import transpose_of
 
@@ -315,9 +317,14 @@ class Alike(NamedTuple):
     input_end: np.ndarray
     axes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]  # extents, strides in input and output; outermost first
 
+    def split(self, chosen: np.ndarray) -> tuple["Alike | None", "Alike | None"]:
+        """The chosen ones, and the others."""
+        part = self.some(chosen)
+        return part, None if part is self else self if part is None else self.some(~chosen)
+
     def some(self, chosen: np.ndarray) -> "Alike | None":
         """The chosen ones of the boxes; None if there are none."""
-        rows = np.flatnonzero(chosen)
+        (rows,) = chosen.nonzero()
         if len(rows) in (0, len(chosen)):
             return self if len(rows) else None
         axes = [(extent[rows], source[rows], target[rows]) for extent, source, target in self.axes]
@@ -332,20 +339,58 @@ def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
     if not every.extents.all():
         filled = every.extents.all(1)
         every = Boxes(*[column[filled] for column in every])
+    if MOVES_LOAD[0]():
+        for kernel, table in _compiled_rows(every, size):
+            _launch(call, kernel, table)
+        return
     tables: dict[str, list[np.ndarray]] = {}
     for group in _alike(every, size):
         extent, source, target = group.axes[-1]
         runs = (source == size) & (target == size)
         if len(group.axes) > 1:
             runs &= extent * size >= SHORTEST_RUN
-        for chosen, queue in ((runs, _add_runs), (~runs, _add_elements)):
-            part = group.some(chosen)
+        for part, queue in zip(group.split(runs), (_add_runs, _add_elements)):
             if part is not None:
                 queue(tables, part, size)
     for kernel, several in tables.items():
-        table = several[0] if len(several) == 1 else np.concatenate(several)
-        per_block = 1024 if kernel.startswith("move_runs") else 2048
-        call.launch(f"move.cu:{kernel}", table, ceil_div(table["total"].astype(np.int64), per_block))
+        _launch(call, kernel, several[0] if len(several) == 1 else np.concatenate(several))
+
+
+def _launch(call: Launcher, kernel: str, table: np.ndarray) -> None:
+    per_block = 1024 if kernel.startswith("move_runs") else 2048
+    call.launch(f"move.cu:{kernel}", table, ceil_div(table["total"].astype(np.int64), per_block))
+
+
+# If the compiled code that makes the rows is loaded, and the function that loads it. The first question imports no kernels.
+MOVES_LOAD = (
+    lambda: "pipeflow.kernels.cpu.box_moves" in sys.modules and kernels.box_moves.loaded(),
+    lambda: kernels.box_moves.load(),
+)
+
+
+def _compiled_rows(boxes: Boxes, size: int) -> Iterable[tuple[str, np.ndarray]]:
+    """The kernels that move the boxes, with the rows of each."""
+    count = len(boxes.input)
+    numbers, axes = np.empty((count, 4), np.int64), np.empty((count, 5, AXES), np.int64)
+    kernels.box_moves.rows_of_boxes(
+        *map(np.ascontiguousarray, boxes[2:5]), size, SHORTEST_RUN, PIXEL, CELL, numbers, axes
+    )
+    table = np.zeros(count, MOVE_ROW)
+    table["input"], table["output"], table["input_end"] = boxes.input, boxes.output, boxes.input_end
+    for number, name in enumerate(("total", "run", "ndim")):
+        table[name] = numbers[:, number]
+    for number, name in enumerate(("extents", "multipliers", "shifts", "inputs", "outputs")):
+        table[name] = axes[:, number]
+    names = {
+        kernels.box_moves.RUNS: f"move_runs<{WORDS[1]}>",
+        kernels.box_moves.PIXELS: "move<Three>",
+        kernels.box_moves.ELEMENTS: f"move<{WORDS[size]}>",
+    }
+    kinds = numbers[:, 3]
+    for kind, name in names.items():
+        (rows,) = (kinds == kind).nonzero()
+        if len(rows):
+            yield name, table if len(rows) == count else table[rows]
 
 
 def _add_runs(tables: dict[str, list[np.ndarray]], boxes: Alike, size: int) -> None:
@@ -364,7 +409,7 @@ def _add_elements(tables: dict[str, list[np.ndarray]], boxes: Alike, size: int) 
         pixels = (extent == PIXEL) & (source == 1) & (target == 1)
         for _, given, wanted in others if pixels.any() else ():
             pixels &= (given % PIXEL == 0) & (wanted % PIXEL == 0)
-        part, left = boxes.some(pixels), boxes.some(~pixels)
+        part, left = boxes.split(pixels)
         if part is not None:
             table = _rows(part._replace(axes=part.axes[:-1]), PIXEL)
             tables.setdefault("move<Three>", []).append(table)
@@ -376,16 +421,16 @@ def _rows(boxes: Alike, unit: int) -> np.ndarray:
     """The rows of boxes; ``unit`` is the number of bytes of an element."""
     table = np.zeros(len(boxes.input), MOVE_ROW)
     table["input"], table["output"], table["input_end"], table["ndim"] = *boxes[:3], len(boxes.axes)
-    table["extents"] = table["multipliers"] = 1  # of axes that the boxes do not have
-    total: Any = 1
-    for place, (extent, source, target) in enumerate(reversed(boxes.axes)):
-        by = dividers(extent)
-        table["extents"][:, place], table["multipliers"][:, place] = extent, by["multiplier"]
-        table["shifts"][:, place] = by["shift"]
-        table["inputs"][:, place] = source if unit == 1 else source // unit
-        table["outputs"][:, place] = target if unit == 1 else target // unit
-        total = total * extent
-    table["total"] = total
+    count = len(boxes.axes)
+    if count < AXES:
+        table["extents"][:, count:] = table["multipliers"][:, count:] = 1  # of axes that the boxes do not have
+    axes = np.array(boxes.axes[::-1]).transpose(1, 2, 0)  # extents, strides in input and output; boxes; innermost first
+    by = dividers(axes[0])
+    table["extents"][:, :count], table["multipliers"][:, :count] = axes[0], by["multiplier"]
+    table["shifts"][:, :count] = by["shift"]
+    strides = axes[1:] if unit == 1 else axes[1:] // unit
+    table["inputs"][:, :count], table["outputs"][:, :count] = strides
+    table["total"] = products(axes[0])
     return table
 
 
