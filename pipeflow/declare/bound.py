@@ -88,6 +88,7 @@ class Bound:
         self._allocates = op.unsized and count == 1 and not fixed
         self._known: dict[Any, Signature] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
+        self._found_layouts: tuple[Any, list[str | None]] | None = None  # for the last form of inputs
 
     def __call__(
         self,
@@ -306,6 +307,17 @@ class Bound:
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
     ) -> list[str | None]:
         """The layouts of the outputs for these inputs; None for one that the declaration does not determine."""
+        if per_sample:
+            return self._find_layouts(inputs, layouts, per_sample)
+        form = *layouts, *[(x.shape, x.dtype) for x in inputs]
+        known = self._found_layouts  # most batches are like the last one
+        if known is None or known[0] != form:
+            known = self._found_layouts = form, self._find_layouts(inputs, layouts, per_sample)
+        return known[1]
+
+    def _find_layouts(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
+    ) -> list[str | None]:
         first = {
             name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()
         }

@@ -9,12 +9,14 @@ the body computes the samples one by one. So only the body reports errors, and t
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from pipeflow.declare.parameters import Args, Param
+from pipeflow.declare.sources import Room
 from pipeflow.declare.tables import argument_column, require
 
 Column = np.ndarray | list[np.ndarray]  # the samples of one input or output
@@ -31,7 +33,7 @@ class Many:
     names of these. ``keys`` are the keys of the samples (uint64) if the operator is random.
     """
 
-    __slots__ = ("_take", "args", "copy", "inputs", "keys", "layouts", "size", "varying")
+    __slots__ = ("_take", "args", "copy", "inputs", "keys", "layouts", "room", "size", "varying")
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Many:
         keys: np.ndarray | None,
         take: Take,
         copy: Copy,
+        room: Room,
     ) -> None:
         self.size = size
         self.inputs = inputs
@@ -51,6 +54,7 @@ class Many:
         self.varying = varying.keys()
         self.keys: Any = keys
         self._take = take
+        self.room = room  # gives so many bytes of memory of the batch
         self.copy = copy  # copies an array to another one, or to new memory if there is none
 
     def empty(self, shape: Sequence[int], dtype: np.dtype, output: int = 0) -> np.ndarray:
@@ -94,29 +98,33 @@ class Many:
 class Joined:
     """Samples one after another along their first axis: those of sample i are ``values[ends[i]:ends[i + 1]]``."""
 
-    __slots__ = ("ends", "values")
+    __slots__ = ("_ends", "ends", "values")
 
     def __init__(self, samples: Column, axes: int) -> None:
         ndim = samples.ndim - 1 if isinstance(samples, np.ndarray) else samples[0].ndim
         require(ndim == axes)
-        self.ends = np.zeros(len(samples) + 1, np.int64)
+        self._ends = [0, *accumulate(map(len, samples))]
+        self.ends = np.array(self._ends, np.int64)
         if isinstance(samples, np.ndarray):
-            self.ends[1:] = np.arange(1, len(samples) + 1) * samples.shape[1]
             self.values = np.ascontiguousarray(samples).reshape(-1, *samples.shape[2:])
         else:
-            np.cumsum(np.fromiter(map(len, samples), np.int64, len(samples)), out=self.ends[1:])
             self.values = np.concatenate(samples)  # of samples with other extents an error, as it should be
+
+    def divided(self, values: np.ndarray) -> list[np.ndarray]:
+        """Values for these samples one after another, as one array for each sample."""
+        return [values[begin:end] for begin, end in pairwise(self._ends)]
 
 
 def parts(values: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
     """The values as one array for each sample, with as many of them as ``counts`` has."""
-    ends = np.cumsum(counts).tolist()
-    return [values[begin:end] for begin, end in zip([0, *ends], ends)]
+    return [values[begin:end] for begin, end in pairwise([0, *accumulate(counts.tolist())])]
 
 
 def as_column(samples: Any) -> Column:
     """Samples as a column; NoTable if their types or numbers of axes differ."""
     if isinstance(samples, np.ndarray):
+        if samples.dtype.hasobject:  # a row of these would be an object of Python
+            return [samples[place, ...] for place in range(len(samples))]
         return samples
     require(len(set(map(_dtype, samples))) == 1 and len(set(map(_ndim, samples))) == 1)
     return list(samples)

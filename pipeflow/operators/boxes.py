@@ -184,7 +184,7 @@ def mapped_together(many: Many, points: Joined, mapping: Mapping) -> tuple[Any]:
     require(points.values.shape[1] == len(mapping[1]))
     found = kernels.boxes.mapped(points.values, *mapping, np.empty_like(points.values))
     samples = many.inputs[0]
-    return (found.reshape(samples.shape) if isinstance(samples, np.ndarray) else parts(found, np.diff(points.ends)),)
+    return (found.reshape(samples.shape) if isinstance(samples, np.ndarray) else points.divided(found),)
 
 
 @bb_flip.many

@@ -4,6 +4,7 @@ The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000, the first frame of a
 of windows are in `decoders_cropped.py`, those of volumes in `decoders_volumes.py`.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import numpy as np
 from pipeflow.declare import (
     UNKNOWN,
     Args,
+    ByteArrays,
     DType,
     KernelCalls,
     Many,
@@ -27,9 +29,9 @@ from pipeflow.declare import (
     require,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.encoded import encoded, path
+from pipeflow.operators.encoded import encoded, path, path_bytes
 from pipeflow.operators.readers import npy
-from pipeflow.operators.readers.files import read_file
+from pipeflow.operators.readers.files import OPEN_FLAGS, read_file
 from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype, saturate
 
 PAGE = """The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF, and AVIF, HEIF, JPEG XL and EXR
@@ -303,6 +305,33 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 def read(filepath: Sample, /) -> Sample:
     """Reads whole files; the input is the path as text, or as bytes with or without a zero at their end."""
     return read_file(path(filepath))
+
+
+@cache
+def _whole_files() -> Any:
+    return kernels.whole_files.Reading(OPEN_FLAGS)
+
+
+def _in_memory() -> bool:
+    return "pipeflow.kernels.cpu.whole_files" in sys.modules and kernels.whole_files.loaded()
+
+
+@read.many
+def _(many: Many) -> tuple[list[np.ndarray]]:
+    """All files in one call; the body reads those at URLs, and finds the errors."""
+    require(kernels.whole_files.functions() is not None)
+    names = [path_bytes(name) for name in many.inputs[0]]
+    require(all(names))
+    paths = b"\0".join([*names, b""])
+    require(b"://" not in paths)
+    ends = np.cumsum([len(name) + 1 for name in names]) - 1
+    begins = np.concatenate(([0], ends[:-1] + 1))
+    found = ByteArrays(*_whole_files().read(np.frombuffer(paths, np.uint8), begins, ends, many.room))
+    require(bool((found.sizes >= 0).all()))
+    return ([found[place] for place in range(many.size)],)
+
+
+read.many_loads = _in_memory, lambda: kernels.whole_files.load()
 
 
 @read.infer

@@ -28,7 +28,14 @@ def path(data: np.ndarray) -> str:
     if data.dtype == object and data.size == 1 and isinstance(data.item(), str):
         name = data.item()
     else:
-        name = os.fsdecode(encoded(data, "the path of a file").tobytes().rstrip(b"\0"))
+        name = os.fsdecode(path_bytes(data))
     if not name:
         raise ValueError("the path of the file to read is empty")
     return name
+
+
+def path_bytes(data: np.ndarray) -> bytes:
+    """The same path as the system gets it, which may be empty."""
+    if data.dtype == object and data.size == 1 and isinstance(data.item(), str):
+        return os.fsencode(data.item())
+    return encoded(data, "the path of a file").tobytes().rstrip(b"\0")

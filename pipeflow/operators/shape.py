@@ -17,6 +17,7 @@ from pipeflow.declare import (
     Floats,
     Ints,
     Layout,
+    Many,
     Out,
     Sample,
     Spec,
@@ -24,6 +25,7 @@ from pipeflow.declare import (
     default,
     operator,
     parameters,
+    require,
     required,
 )
 from pipeflow.errors import OutOfRange
@@ -540,6 +542,22 @@ def check_elements(shape: Sequence[int], element_map: Sequence[int]) -> None:
             raise OutOfRange(
                 f"Index `{index}` from `element_map` is out of bounds for sample with sequence length equal `{shape[0]}`."
             )
+
+
+@element_extract.many
+def _(many: Many) -> tuple[Any, ...]:
+    samples, outputs = many.inputs[0], []
+    first = samples[0]
+    require(first.dtype.kind != "O")
+    for sample in samples:
+        require(sample.shape == first.shape)
+    check_elements(first.shape, many.args.element_map)
+    for output, index in enumerate(many.args.element_map):
+        elements = many.empty(first.shape[1:], first.dtype, output)
+        for place, sample in enumerate(samples):
+            many.copy(sample[index], elements[place, ...])
+        outputs.append(elements)
+    return tuple(outputs)
 
 
 @element_extract.outputs

@@ -23,7 +23,6 @@ from pipeflow.declare import (
     default,
     operator,
     parameters,
-    parts,
     require,
     required,
 )
@@ -36,7 +35,7 @@ before it with `reverse_order`.
 """
 
 
-FLOAT = np.dtype(np.float32)
+FLOAT, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def homogeneous(matrix: np.ndarray) -> np.ndarray:
@@ -396,29 +395,34 @@ def coord_transform(
     """
     size = points.shape[-1] if points.ndim else 1
     linear, offset = linear_and_offset(M, T, MT, size)
-    values = kernels.casting.as_type(points, np.dtype(np.float64))
     if np.ndim(linear) == 0:
-        result = values * linear + offset
-    else:
-        if not values.ndim:
-            raise ValueError("one number is not a point: the last axis of points has the coordinates")
-        result = mapped_rows(values, np.array([0, math.prod(values.shape[:-1])]), linear[None], offset)
+        return scaled(points, linear, offset, dtype)
+    if not points.ndim:
+        raise ValueError("one number is not a point: the last axis of points has the coordinates")
+    return mapped_rows(points, np.array([0, math.prod(points.shape[:-1])]), linear[None], offset, dtype)
+
+
+def scaled(values: np.ndarray, factor: float, offset: Any, dtype: np.dtype) -> np.ndarray:
+    """Points times one factor; then the offset is added."""
+    result = kernels.casting.as_type(values, FLOAT64) * factor + offset
     return kernels.casting.as_type(np.asarray(result, order="C"), dtype)
 
 
-def mapped_rows(values: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset: Any) -> np.ndarray:
+def mapped_rows(values: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset: Any, dtype: np.dtype) -> np.ndarray:
     """Points of samples through the matrix of each sample, or the only one; then the offset is added."""
     count, size = linear.shape[1:]
-    points = np.ascontiguousarray(values).reshape(-1, size)
-    each = np.array(np.broadcast_to(offset, (len(linear), count)), np.float64)
-    return kernels.boxes.mapped_rows(points, ends, linear, each).reshape(*values.shape[:-1], count)
+    at_once = values.dtype == dtype == FLOAT  # the kernel converts the numbers
+    points = values if at_once else kernels.casting.as_type(values, FLOAT64)
+    each = np.empty((len(linear), count))
+    each[...] = offset
+    result = kernels.boxes.mapped_rows(points.reshape(-1, size), ends, linear, each, points.dtype)
+    return kernels.casting.as_type(result, dtype).reshape(*values.shape[:-1], count)
 
 
 @coord_transform.many
 def _(many: Many) -> tuple[Any]:
     points, args = many.joined(0, 2), many.args
     size, varying = points.values.shape[1], [name for name in ARGUMENTS if name in many.varying]
-    values = kernels.casting.as_type(points.values, np.dtype(np.float64))
     if not varying:
         linear, offset = linear_and_offset(args.M, args.T, args.MT, size)
     else:
@@ -429,13 +433,13 @@ def _(many: Many) -> tuple[Any]:
         require(all(np.ndim(linear) == 2 for linear, _ in each))
         linear, offset = np.array([one for one, _ in each]), np.array([np.broadcast_to(x, len(one)) for one, x in each])
     if np.ndim(linear) == 0:
-        result = values * linear + offset
+        found = scaled(points.values, linear, offset, args.dtype)
     else:
-        result = mapped_rows(values, points.ends, linear if np.ndim(linear) == 3 else linear[None], offset)
-    found = kernels.casting.as_type(result, args.dtype)
+        matrices = linear if np.ndim(linear) == 3 else linear[None]
+        found = mapped_rows(points.values, points.ends, matrices, offset, args.dtype)
     if isinstance(many.inputs[0], np.ndarray):
         return (found.reshape(many.size, -1, found.shape[1]),)
-    return (parts(found, np.diff(points.ends)),)
+    return (points.divided(found),)
 
 
 ARGUMENTS = ("M", "T", "MT")

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,10 @@ POLYGONS = (
     [RNG.random((20 + k, 2), np.float32) for k in range(BATCH)],
 )
 
+CLIPS = [RNG.integers(0, 256, (3, 4, 5), dtype=np.uint8) for _ in range(BATCH)]
+PATHS = [np.frombuffer(bytes(path), np.uint8) for path in sorted(Path(__file__).parent.glob("test_*.py"))[:BATCH]]
+
+
 CASES: dict[str, dict[str, Callable[[], Any]]] = {
     "peek_image_shape": {
         "files": lambda: fn.peek_image_shape(fed(FILES)),
@@ -86,6 +91,17 @@ CASES: dict[str, dict[str, Callable[[], Any]]] = {
     "decoders.numpy": {
         "stored": lambda: fn.decoders.numpy(fed(ARRAYS)),
         "converted": lambda: fn.decoders.numpy(fed(ARRAYS), dtype=types.UINT8),
+    },
+    "io.file.read": {
+        "bytes": lambda: fn.io.file.read(fed(PATHS)),
+        "text": lambda: fn.io.file.read(fed([np.array(path.tobytes().decode()) for path in PATHS])),
+        "ending with a zero": lambda: fn.io.file.read(fed([np.append(path, [0]).astype(np.int8) for path in PATHS])),
+    },
+    "element_extract": {
+        "one": lambda: fn.element_extract(fed(CLIPS, layout="FHW"), element_map=[2]),
+        "several": lambda: fn.element_extract(fed(CLIPS, layout="FHW"), element_map=[1, 0, 1]),
+        "an array": lambda: fn.element_extract(per_sample(4, 3), element_map=[3, 0]),
+        "numbers": lambda: fn.element_extract(per_sample(4), element_map=[3]),
     },
     "copy": {"images": lambda: fn.copy(fed(PLANES)), "equal images": lambda: fn.copy(fn.zeros(shape=[3, 4]))},
     "shapes": {
@@ -123,6 +139,13 @@ CASES: dict[str, dict[str, Callable[[], Any]]] = {
         "each": lambda: fn.coord_transform(fed(POINTS), MT=fed(MATRICES)),
         "parts": lambda: fn.coord_transform(fed(POINTS), M=per_sample(4), T=per_sample(), dtype=types.INT32),
         "equal numbers": lambda: fn.coord_transform(per_sample(5, 3), MT=[0.5] * 8),
+        "wide": lambda: fn.coord_transform(
+            fed([x.astype(np.float64) for x in POINTS]), MT=[1.0, 0.1, 3.0, -0.1, 1.0, 5.0]
+        ),
+        "to wide": lambda: fn.coord_transform(fed(POINTS), MT=fed(MATRICES), dtype=types.FLOAT64),
+        "more coordinates": lambda: fn.coord_transform(
+            fed(POINTS), M=[1.0, 0.1, -0.1, 1.0, 2.0, 3.0], T=[1.0, 2.0, 3.0]
+        ),
     },
     "bbox_rotate": {
         "corners": lambda: fn.bbox_rotate(fed(BOXES), angle=per_sample(high=360), input_shape=[360, 480]),
@@ -307,6 +330,53 @@ def test_every_operator_with_such_a_call_has_cases() -> None:
     """No operator declares ``many`` without a comparison here."""
     declared = {op.name for op in declare.registry.values() if op.many_hook is not None}
     assert declared == set(CASES)
+
+
+def read_of(paths: list[bytes]) -> list[bytes]:
+    """The contents of files, by ``io.file.read``."""
+
+    @pipeline_def(batch_size=len(paths), num_threads=1, device_id=None)
+    def pipeline() -> Any:
+        return fn.io.file.read(fn.external_source(lambda: [np.frombuffer(path, np.uint8) for path in paths]))
+
+    (out,) = pipeline().run()
+    return [np.asarray(out.at(number)).tobytes() for number in range(len(paths))]
+
+
+def test_files_that_are_not_read_together_are_read_by_the_body(tmp_path: Path) -> None:
+    """A pipe, a missing file and a file whose name has a zero are errors; an empty file, and one in a folder "x:", are not."""
+    folder = tmp_path / "x:" / "y"
+    folder.mkdir(parents=True)
+    names = [tmp_path / "empty", folder / "like a URL", tmp_path / "plain"]
+    for number, name in enumerate(names):
+        name.write_bytes(b"content" * number)
+    plain = [bytes(name) for name in names]
+    plain[1] = plain[1].replace(b"x:/", b"x://")
+    assert read_of(plain) == [b"", b"content", b"contentcontent"]
+    with pytest.raises(FileNotFoundError, match="missing") as caught:
+        read_of([plain[0], bytes(tmp_path / "missing")])
+    assert any("sample 1 of batch 0" in note for note in caught.value.__notes__)
+    with pytest.raises(Exception, match="zero in it"):
+        read_of([plain[2] + b"\0" + plain[2]])
+    with pytest.raises(ValueError, match="is empty"):
+        read_of([plain[2], b"\0"])
+    with pytest.raises(Exception, match="not a regular file"):
+        read_of([bytes(tmp_path)])
+
+
+def test_points_have_the_numbers_of_the_formula() -> None:
+    """float64 in between, also for numbers of all sizes, infinities, negative zeros and numbers that are none."""
+    points = np.array(
+        [[3e38, 3e38], [-0.0, 0.0], [np.inf, 1.0], [np.nan, 2.0], [1e-45, -1e-45], [1.1, 2.7]], np.float32
+    )
+    matrix = np.array([[1.5, 0.7, -0.0], [0.0, -1.0, 0.0]], np.float32)
+    wide, exact = points.astype(np.float64), matrix.astype(np.float64)
+    with np.errstate(all="ignore"):
+        expected = np.stack(
+            [0.0 + exact[i, 0] * wide[:, 0] + exact[i, 1] * wide[:, 1] + exact[i, 2] for i in (0, 1)], 1
+        )
+        expected = expected.astype(np.float32)
+    assert fn.coord_transform(points, MT=matrix).tobytes() == expected.tobytes()
 
 
 ENDS = [np.array([1.0 + k, 2.0 if k != 3 else 0.0], np.float32) for k in range(BATCH)]

@@ -93,7 +93,10 @@ def _outputs(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.nda
         copied(source, target, large and (step.compiled or past_caches.ready(batch)))
         return target
 
-    many = Many(len(samples), inputs, layouts, kernel.constants, arguments, keys, take, copy)
+    def room(nbytes: int) -> np.ndarray:
+        return pool.empty((nbytes,), np.dtype(np.uint8))
+
+    many = Many(len(samples), inputs, layouts, kernel.constants, arguments, keys, take, copy, room)
     outputs = op.many_hook(many)
     if step.count and batch.layouts[step.step.outputs[0]] is None:
         own = {name: values[0] for name, values in arguments.items()}

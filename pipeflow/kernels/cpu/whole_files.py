@@ -160,16 +160,30 @@ def ready() -> bool:
     return functions() is not None and _compiled()
 
 
-class Reading:
-    """Reads files of a list of paths, and keeps their mean size to choose the memory."""
+def loaded() -> bool:
+    """True if the kernel for several files is in memory."""
+    return bool(read_files.signatures)
 
-    def __init__(self, paths: bytes, flags: int) -> None:
-        self._paths = np.frombuffer(paths, np.uint8)
+
+def load() -> None:
+    """Reads the kernel for several files from the disk, or compiles it."""
+    if functions() is not None:
+        reader()
+
+
+class Reading:
+    """Reads files, and keeps their mean size to choose the memory."""
+
+    def __init__(self, flags: int) -> None:
         self._flags = flags
         self._mean = float(FIRST)
 
     def read(
-        self, begins: NDArray[np.int64], ends: NDArray[np.int64], room: Callable[[int], NDArray[np.uint8]]
+        self,
+        paths: NDArray[np.uint8],
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        room: Callable[[int], NDArray[np.uint8]],
     ) -> tuple[list[NDArray[np.uint8]], list[int], NDArray[np.int64], NDArray[np.int64]]:
         """Reads the files whose paths begin and end at these places: blocks of memory, the first file in each block, and the
         place and size of each file. A negative size is that of a file that the caller must read. `room` returns memory.
@@ -187,8 +201,8 @@ class Reading:
             begin, least = reader()(
                 functions(),
                 self._flags,
-                self._paths,
-                _address(self._paths),
+                paths,
+                _address(paths),
                 begins,
                 ends,
                 begin,

@@ -62,8 +62,8 @@ class Paths(Sequence[str]):
         if not kernels.whole_files.ready():
             return None
         if self._reading is None:
-            self._reading = kernels.whole_files.Reading(self._bytes, OPEN_FLAGS)
-        return ByteArrays(*self._reading.read(self._begins[indices], self._begins[indices + 1] - 1, room))
+            self._reading = kernels.whole_files.Reading(OPEN_FLAGS)
+        return ByteArrays(*self._reading.read(self._bytes, self._begins[indices], self._begins[indices + 1] - 1, room))
 
 
 # With O_NONBLOCK, open does not wait for the other end of a pipe. O_BINARY exists only on Windows.
