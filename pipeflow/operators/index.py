@@ -22,6 +22,7 @@ effects channel_dropout channel_shuffle enhance jigsaw motion_blur sharpen unsha
 erase erase
 external_source external_source
 filters filter laplacian
+frames element_extract per_frame sequence_rearrange
 generic cast cast_like constant full full_like lookup_table one_hot ones ones_like zeros zeros_like
 geometry crop flip pad rotate90 slice
 gradients _taped_function gradients
@@ -63,8 +64,7 @@ segmentation random_crop_generator roi_random_crop segmentation.random_mask_pixe
 segmentation segmentation.select_masks
 shading illumination.corner illumination.gaussian illumination.linear plasma.brightness plasma.contrast
 shading plasma.shadow
-shape cat element_extract expand_dims per_frame permute_batch reinterpret reshape sequence_rearrange squeeze stack
-shape transpose
+shape cat expand_dims permute_batch reinterpret reshape squeeze stack transpose
 structure _constant _given _merge _merge_late _not _operand _predicate _subscript _transfer copy get_property shapes
 tensor_functions dl_tensor_python_function jax_function torch_python_function
 tensor_resize tensor_resize

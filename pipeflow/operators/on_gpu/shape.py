@@ -40,18 +40,6 @@ def _(item: Item) -> View:
     return item.input.reshape(*[own[axis] for axis in left])
 
 
-@shape.per_frame.gpu_view
-def _(item: Item) -> View:
-    shape.framed(item.layouts[0], len(item.input.shape), item.args.replace)
-    return item.input
-
-
-@shape.element_extract.gpu_view
-def _(item: Item) -> tuple[View, ...]:
-    shape.check_elements(item.input.shape, item.args.element_map)
-    return tuple(item.input.frame(index) for index in item.args.element_map)
-
-
 # ----------------------------------------------------------------------------------------------------
 # operators that move elements
 
@@ -107,20 +95,6 @@ def _(call: DeviceCall) -> None:
             goal = target.address + number * outputs[axis]
             inputs = strides_of(source.shape, size)
             boxes.append(Box(source.address, goal, source.shape, inputs, inner, source.address + source.nbytes))
-    move(call, boxes, size_of(call))
-
-
-@shape.sequence_rearrange.gpu_plan
-def _(item: Item) -> None:
-    shape.check_frames(item.input.shape, item.args.new_order)
-
-
-@shape.sequence_rearrange.gpu
-def _(call: DeviceCall) -> None:
-    boxes = []
-    for item in call.items:
-        for number, index in enumerate(item.args.new_order):
-            boxes.append(whole(item.input.frame(index), item.output.frame(number)))
     move(call, boxes, size_of(call))
 
 
