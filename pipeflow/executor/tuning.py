@@ -4,14 +4,16 @@ The rules:
 
 1. It begins with the defaults: a thread for each processor, two batches ahead, and functions with parallel="auto" on one thread
    at a time: this is as fast as parallel="serial".
-2. It measures a first window of FIRST batches, then windows of WINDOW batches, or of SHORTEST if the times of batches differ so
-   little that their mean has an error of at most EXACT. If single batches take BURSTS times as long as most, windows have
-   whole periods of these bursts. The first batches after a change are not counted.
+2. It measures a first window of FIRST batches, or of WINDOW if these take SLOW_SECONDS; then windows of WINDOW batches, or of
+   SHORTEST if the times of batches differ so little that their mean has an error of at most EXACT, or if all of them take SLOWER
+   times as long as before. If single batches take BURSTS times as long as most, windows have whole periods of these bursts. The
+   first batches after a change are not counted.
 3. If the loop does not wait for its batches, nothing is changed.
 4. Else up to RIVALS changes are measured in turn with the kept settings: more batches ahead first, if there are bursts; one
    thread instead of several that keep the interpreter; functions with parallel="auto" on all threads, or on one at a time
-   again; twice as many threads; four times as many batches ahead; fewer threads. A change that cannot help is not tried: what
-   the threads did in the window shows it (``Effort``).
+   again; twice as many threads, four times if they wait; four times as many batches ahead; fewer threads. A change that cannot
+   help is not tried: what the threads did in the window shows it (``Effort``), or earlier windows do: fewer threads are not
+   tried if a number between was SLOWER times as slow, nor one thread at a time if this was as slow, and was always at work.
 5. A window is compared only with windows of the kept settings right before and after it, because the speed of a machine
    changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
    until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
@@ -57,6 +59,7 @@ log = logging.getLogger("pipeflow")
 FIRST = 16
 WINDOW = 8
 FIRST_SECONDS = 0.01  # the first window takes as long, unless it has six times as many batches
+SLOW_SECONDS = 0.1  # the first window has WINDOW batches if they take as long
 BRIEF = 1e-3  # seconds of a batch: if it takes less, LONGEST batches are too few to compare settings
 REVIEW_SECONDS = 0.04  # of a window after the settings are settled: threads hand the interpreter over every 5 ms
 REVIEW_COST = 0.01  # share of the time that other settings may cost then
@@ -237,11 +240,18 @@ class Tuner:
         if self.settled:
             return self._count == WINDOW
         if self._best is None:  # one long batch in FIRST may be an accident
-            long = self._now - (self._begin or 0.0) >= FIRST_SECONDS or self._count >= 6 * FIRST
+            lasted = self._now - (self._begin or 0.0)
+            if self._count == WINDOW and lasted >= SLOW_SECONDS and not self._long():
+                return True
+            long = lasted >= FIRST_SECONDS or self._count >= 6 * FIRST
             return long and self._count >= FIRST and (self._count >= 2 * FIRST or len(self._long()) != 1)
-        return self._count >= self._length_with(self.depth) or (
-            self._steady and self._count == SHORTEST and self._error_of_mean() <= EXACT
-        )
+        if self._count >= self._length_with(self.depth):
+            return True
+        return self._count == SHORTEST and ((self._steady and self._error_of_mean() <= EXACT) or self._is_far_slower())
+
+    def _is_far_slower(self) -> bool:
+        """True if even the quickest batch of the window took far longer than those with the kept settings."""
+        return not self._bursts and self._best is not None and min(self._times) > SLOWER * self._best
 
     def _length_with(self, depth: int) -> int:
         """The batches of a window. If many are made ahead, the loop may get several at once, and then wait for long."""
@@ -443,9 +453,22 @@ class Tuner:
 
     def _may_help(self, change: Chosen) -> bool:
         work = self._latest[self._kept].work
+        if any(self._shows_worse(earlier, window, change) for earlier, window in self._latest.items()):
+            return False
         return work is None or _can_help(
             work, change, self._kept, self._processors, COMPUTING if self._whole else COMPUTING / 2
         )
+
+    def _shows_worse(self, earlier: Chosen, window: _TunedWindow, change: Chosen) -> bool:
+        """True if a window with earlier settings, which were far slower than the kept ones, tells that a change is slower too."""
+        kept = self._kept
+        if self._bursts or window.pace < SLOWER * self._latest[kept].pace:
+            return False
+        if change.alone and not kept.alone:  # one thread at a time was always at work: no thread can help it
+            full = window.work is not None and window.work.alone >= FULL
+            return full and earlier.alone and earlier.threads <= change.threads
+        alike = earlier.alone == change.alone == kept.alone or change.threads == 1
+        return alike and change.threads <= earlier.threads < kept.threads
 
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
@@ -457,10 +480,13 @@ class Tuner:
             yield deeper
         if self._tunes_threads and work is not None and (work.computing <= ALONE or self._takes_turns(work)):
             yield self._kept._replace(threads=self._least)
+        waiting = work is not None and work.computing < WAITING * work.inside
         if self._tunes_alone:
+            if alone and waiting and self._tunes_threads:
+                yield self._with(4 * threads)._replace(alone=False)
             yield self._kept._replace(alone=not alone)
         if self._tunes_threads:
-            if work is not None and work.computing < WAITING * work.inside:
+            if waiting:
                 yield self._with(4 * threads)
             yield self._with(2 * threads)
         yield deeper
@@ -542,7 +568,8 @@ def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float, com
         return work.used >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
     if change.threads > kept.threads:
         computing = kept.threads >= processors and work.busy > computing_share * work.inside
-        return not (saturated or computing) and work.inside >= OCCUPIED * kept.threads and ordered < FULL
+        occupied = work.alone if kept.alone and not change.alone else work.inside / kept.threads
+        return not (saturated or computing) and occupied >= OCCUPIED and ordered < FULL
     if change.alone != kept.alone:
         return kept.threads > 1
     return ordered < FULL and (work.inside < FULL * kept.threads or not saturated)

@@ -11,7 +11,7 @@ from pipeflow import Pipeline, fn, pipeline_def
 from pipeflow.executor import Settings, settings, tuning
 from pipeflow.executor.claims import Claims
 from pipeflow.executor.measuring import Effort
-from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, REVIEW_COST, REVIEW_CREDIT, Tuner
+from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, REVIEW_COST, REVIEW_CREDIT, Chosen, Tuner
 
 MEGABYTE = 1_000_000
 
@@ -313,6 +313,58 @@ def test_functions_that_are_called_by_one_thread_at_a_time_are_tried_on_all(base
     )
     assert settled <= LONGEST
     assert (run.tuner.kept.threads, run.tuner.kept.alone) == (2, False)
+
+
+def of_waits(seconds):
+    """A function that waits for so many seconds a batch: the times, and what the threads do."""
+
+    def calls(chosen):
+        return 1 if chosen.alone else min(chosen.threads, 16 * chosen.depth)
+
+    def pace(threads, depth, alone):
+        return max(seconds / calls(Chosen(threads, depth, alone)), 0.0015)
+
+    return pace, lambda chosen: 0.0004 / pace(*chosen), lambda chosen: min(calls(chosen), seconds / pace(*chosen))
+
+
+@pytest.mark.parametrize("seconds", [0.012, 0.024, 0.04])
+@pytest.mark.parametrize("seed", range(5))
+def test_functions_that_wait_are_called_on_many_threads_at_once(seconds, seed):
+    """Not on two threads first; and no way that was far slower is tried again, neither one call at a time nor fewer threads."""
+    pace, used, inside = of_waits(seconds)
+    tried = []
+
+    def noted(*chosen):
+        if Chosen(*chosen) not in tried[-1:]:
+            tried.append(Chosen(*chosen))
+        return pace(*chosen)
+
+    run, _ = tuned(noted, used, seed, noise=0.05, batches=1500, ordered=inside)
+    assert tried[:2] == [(2, 2, True), (8, 2, False)]
+    assert not any(each.alone or each.threads < 8 for each in tried[1:])
+    assert pace(*run.tuner.kept) <= 1.05 * 0.0015
+
+
+@pytest.mark.parametrize(("seconds", "batches"), [(0.002, 21), (0.024, 13)])
+def test_slow_batches_are_measured_for_a_shorter_time_at_first(seconds, batches):
+    """8 batches of 24 ms are enough to see that the function waits, 16 of 2 ms; before them come five that are not counted."""
+    pace, used, inside = of_waits(seconds)
+    run, _ = tuned(pace, used, noise=0.05, batches=batches - 1, ordered=inside)
+    assert run.tuner.chosen.alone
+    run, _ = tuned(pace, used, noise=0.05, batches=batches, ordered=inside)
+    assert not run.tuner.chosen.alone
+
+
+def test_a_window_ends_early_if_every_batch_takes_far_longer():
+    """With one thread at a time a batch takes twice as long: four batches are not counted then, and four are, not eight."""
+    counts = {True: 0, False: 0}
+
+    def pace(threads, depth, alone):
+        counts[threads == 1] += 1
+        return 0.004 * (2 if threads == 1 else 1)
+
+    tuned(pace, lambda chosen: 1.0, noise=0.1, batches=LONGEST, tunes_alone=False, tunes_depth=False)
+    assert counts[True] == 4 + 4
 
 
 def test_other_settings_cost_little_while_they_are_compared():
