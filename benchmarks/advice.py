@@ -20,11 +20,13 @@ A turn begins when the batches that were made before it, and some more, have bee
 was set before it. If it ended with the first batch after some time, pipelines whose batches come in pairs would seem slower.
 
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
-there are none; the last table says how many turns were disturbed.
+there are none; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
+it: for 0.1 to 2 seconds a loop of additions takes 2.1 times as long on one of two processors, also by the clock of its thread.
+So a short loop of additions runs on each processor before and after a turn, which counts as disturbed if one of them was slow.
 
 `--raw` keeps the figures of each pipeline in a folder, and does not measure those that it has; with `--minutes` none begins
 later. So the benchmark can be run in pieces; the last one, which finds all figures there, reports them. `--replay` predicts from
-kept figures. `advice_held_out.py` does the same with twenty other pipelines.
+kept figures. `advice_held_out.py` does the same with 32 other pipelines.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ REST = 0.01  # seconds between two turns, in which a pipeline finishes the batch
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
 PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
+SLOWED = 1.3  # how many times as long as in the fastest case a loop of additions may take on a processor
+ADDITIONS = 3000
 CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
 
 
@@ -75,11 +79,41 @@ class Turn(NamedTuple):
     rate: float  # samples a second
     work: float  # processor seconds of this process for a sample
     others: float  # processors that others had
+    slowed: float = 1.0  # how many times as long as in the fastest case additions took on the slowest processor
 
     @property
     def quiet(self) -> bool:
-        """True if nothing else was at work."""
-        return self.others <= DISTURBED
+        """True if nothing else was at work, and all processors had their full speed."""
+        return self.others <= DISTURBED and self.slowed <= SLOWED
+
+
+class Additions:
+    """A short loop on each processor, which shows if one of them is slow now."""
+
+    def __init__(self) -> None:
+        self.fastest = math.inf
+        self.processors = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
+
+    def slowed(self) -> float:
+        """How many times as long as in the fastest case the loop takes on the slowest processor now."""
+        seconds = [self._seconds(processor) for processor in self.processors]
+        if self.processors:
+            os.sched_setaffinity(0, self.processors)
+        self.fastest = min([self.fastest, *seconds])
+        return max(seconds, default=1.0) / self.fastest if seconds else 1.0
+
+    def _seconds(self, processor: int) -> float:
+        os.sched_setaffinity(0, {processor})
+        return min(self._once() for _ in range(2))
+
+    def _once(self) -> float:
+        begun, total = time.thread_time(), 0
+        for number in range(ADDITIONS):
+            total += number
+        return time.thread_time() - begun
+
+
+additions = Additions()
 
 
 @dataclass
@@ -128,6 +162,7 @@ class Runner:
 
     def turn(self, seconds: float, least: int = LEAST) -> Turn:
         """One turn of about so many seconds and at least so many batches, after those that were made before it and some more."""
+        slowed = additions.slowed()
         settings, started = self.pipe.settings(), time.perf_counter()
         before = settings["prefetch_queue_depth"].value + settings["num_threads"].value + 2
         for _ in range(before):
@@ -143,7 +178,7 @@ class Runner:
         self._batches, self._seconds = self._batches + before + count, self._seconds + time.perf_counter() - started
         busy_after, own_after = self._busy()
         others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
-        return Turn(samples / taken, (own_after - own) / samples, others)
+        return Turn(samples / taken, (own_after - own) / samples, others, max(slowed, additions.slowed()))
 
     def _busy(self) -> tuple[float, float]:
         """Seconds that the processors have been busy, and of these for this pipeline."""
@@ -302,6 +337,11 @@ def error_of(turns: list[Turn], best: list[Turn]) -> float:
 
 def decided(found: Measured) -> bool:
     """True if all parts of the best speed are known well enough."""
+    if (
+        min(sum(turn.quiet and best.quiet for turn, best in zip(*pair)) for pair in pairs_of(found).values())
+        < LAST_ROUNDS
+    ):
+        return False
     pairs = {name: (part(*pair), error_of(*pair)) for name, pair in pairs_of(found).items()}
     if max(error for _, error in pairs.values()) <= ENOUGH:
         return True
@@ -352,7 +392,7 @@ def judge(found: Measured) -> Judged:
     middles = [statistics.median(ours) for ours in predictions]
     rates = [rate(turns) for turns in found.turns]
     ratios = [ratio(ours, found.figures, turns) for ours, turns in zip(predictions, found.turns)]
-    work = [min(turn.work for turn in turns) for turns in found.turns]
+    work = [min([turn.work for turn in turns if turn.quiet] or [turn.work for turn in turns]) for turns in found.turns]
     base = found.settings[0]
     rows = []
     for settings, ours, measured, each in zip(found.settings, middles, rates, ratios):
