@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 
 from pipeflow import declare, timing
+from pipeflow.declare import registry
 from pipeflow.executor.runners import chain
 
 
@@ -103,3 +104,15 @@ def chains_counted(monkeypatch, chained=True):
         if not chained:
             patch.setattr(chain, "_able", lambda _step: False)
         yield done
+
+
+def the_whole_way(call):
+    """The result of a call outside of pipelines as if no call had been made before."""
+    kept = [(op, dict(vars(op))) for op in registry.values()]
+    for op, _ in kept:
+        op.forget_calls()
+    try:
+        return call()
+    finally:
+        for op, before in kept:
+            vars(op).update({name: before[name] for name in ("plain_calls", "known_calls", "last_call")})

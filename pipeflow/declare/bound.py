@@ -75,6 +75,7 @@ class Bound:
         # If no argument changes from sample to sample, the body gets the same arguments every time.
         required = all(name in self.constants for name in op.arguments)
         self._keywords = op.keywords(self.constants) if required and op.draw_hook is None else None
+        self._complete = required
         self.kinds = {name: param.type for name, param in op.arguments.items()}
         self._user_code = op.traits_of(self.constants).user_code
         self._wants_out = "out" in op.wants
@@ -222,64 +223,96 @@ class Bound:
 
     def prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
         """``(inputs, key) -> output`` for inputs of these shapes and types, without arguments that change; if the number of
-        outputs is not 1, it returns the tuple of them.
+        outputs is not 1, it returns the tuple of them. The key is that of the call, not of its first sample.
 
         Everything that depends only on shapes and types is computed in advance. Errors of the body are not changed.
         """
         kind = self._kind(inputs, tuple(layouts))
-        specs = None if kind.frames else self._static_out(kind, inputs)
-        if kind.frames or self._wants_source or (self._wants_out and specs is None):
-            return self._whole(layouts)
+        if kind.frames:
+            return self._frames_prepared(inputs, kind.layouts)
+        specs = self._static_out(kind, inputs)
+        memory = self._wants_out and specs is not None
         op, body, count, constants = self.op, self.op.body, self.count, self.constants
-        fixed = self._keywords
-        draw, own = op.draw_hook, self._specs(inputs, kind.layouts)
+        own, make = self._specs(inputs, kind.layouts), _maker(specs if memory else None, count)
+        hook = op.ready_hook if self._complete and (memory or not self._wants_out or op.unsized) else None
+        short = hook(own, Args(**constants)) if hook is not None else None
+        if short is not None:
+            if op.draws:
+                if memory:
+                    return lambda inputs, key: short(*inputs, make(), seeds.Key(seeds.first_key(key)))
+                return lambda inputs, key: short(*inputs, seeds.Key(seeds.first_key(key)))
+            if not memory:
+                return lambda inputs, _key: short(*inputs)
+            if count == 1 and len(inputs) == 1:
+                empty, shape, dtype = np.empty, specs.first.shape, specs.first.dtype  # type: ignore[union-attr]
+                return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
+            return lambda inputs, _key: short(*inputs, make())
+        if self._wants_source or (self._wants_out and specs is None):
+            return self._whole(layouts)
+        fixed, draw = self._keywords, op.draw_hook
         common: dict[str, Any] = {"layouts": kind.layouts} if self._wants_layouts else {}
-        out = specs.first if specs is not None and count == 1 else None
-        shape, dtype = (out.shape, out.dtype) if out is not None else ((), np.dtype(np.uint8))
-        several = specs.specs if specs is not None and count != 1 else None
-        empty = np.empty
-        short = op.ready_hook(own, Args(**constants)) if op.ready_hook is not None and fixed is not None else None
-        if short is not None and self._wants_key:
-            return lambda inputs, key: short(*inputs, empty(shape, dtype), seeds.Key(key or 0))
-        if fixed is not None and not self._wants_key and several is None:
+        if fixed is not None and not self._wants_key:
             # the usual case: only the memory of the result changes from call to call
             work = partial(body, **fixed, **common)
-            if out is None:
-                if short is not None:
-                    return lambda inputs, _key: short(*inputs)
-                if op.returns_views:
-                    return lambda inputs, _key: owned(self._as_output(work(*inputs)), inputs[0])
-                return lambda inputs, _key: self._as_output(work(*inputs))
-            if short is None:
-                return lambda inputs, _key: self._as_output(work(*inputs, out=empty(shape, dtype)))
-            if len(inputs) == 1:
-                return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
-            return lambda inputs, _key: short(*inputs, empty(shape, dtype))
+            if memory:
+                return lambda inputs, _key: self._as_output(work(*inputs, out=make()))
+            if op.returns_views:
+                return lambda inputs, _key: owned(self._as_output(work(*inputs)), inputs[0])
+            return lambda inputs, _key: self._as_output(work(*inputs))
 
-        def run(inputs: Sequence[np.ndarray], key: int | None) -> Any:
+        def run(inputs: Sequence[np.ndarray], key: int) -> Any:
+            own_key = seeds.Key(seeds.first_key(key))
             if fixed is not None:
                 keywords = {**fixed, **common}
             else:
                 arguments = dict(constants)
                 if draw is not None:
-                    arguments.update(draw(seeds.Key(key or 0), own, Args(**arguments)))
+                    arguments.update(draw(own_key, own, Args(**arguments)))
                 keywords = op.keywords(arguments)
                 keywords.update(common)
-            if out is not None:
-                keywords["out"] = empty(shape, dtype)
-            elif several is not None:
-                keywords["out"] = tuple([empty(spec.shape, spec.dtype) for spec in several])
+            if memory:
+                keywords["out"] = make()
             if self._wants_key:
-                keywords["key"] = seeds.Key(key or 0)
+                keywords["key"] = own_key
             return self._as_output(body(*inputs, **keywords))
+
+        return run
+
+    def _frames_prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
+        """`prepared` for sequences whose frames are passed to the body one by one."""
+        lengths = {len(x) for x, layout in zip(inputs, layouts, strict=True) if layout[:1] == "F"}
+        if len(lengths) != 1 or not (length := lengths.pop()) or self.count != 1 or self.op.draws:
+            return self._whole(layouts)
+        moving = [layout[:1] == "F" for layout in layouts]
+        inner = [layout[1:] if moves else layout for layout, moves in zip(layouts, moving)]
+        first = [x[0] if moves else x for x, moves in zip(inputs, moving)]
+        kind = self._kind(first, tuple(inner))
+        specs = self._static_out(kind, first)
+        own = self._specs(first, kind.layouts)
+        short = self.op.ready_hook(own, Args(**self.constants)) if self.op.ready_hook is not None else None
+        if specs is None or short is None or not self._complete:
+            return self._whole(layouts)
+        empty, shape, dtype = np.empty, (length, *specs.first.shape), specs.first.dtype
+
+        def run(inputs: Sequence[np.ndarray], _key: Any) -> np.ndarray:
+            block = empty(shape, dtype)
+            if len(inputs) == 1:
+                for image, out in zip(inputs[0], block):
+                    short(image, out)
+            else:
+                for frame, out in enumerate(block):
+                    short(*[x[frame] if moves else x for x, moves in zip(inputs, moving)], out)
+            return block
 
         return run
 
     def _whole(self, layouts: Sequence[str]) -> Callable[..., Any]:
         """The complete call in the form of `prepared`."""
+        random = self.op.random
 
         def run(inputs: Sequence[np.ndarray], key: int | None) -> Any:
-            outputs = self(inputs, layouts, {}, key, lambda _output, shape, dtype: np.empty(shape, dtype))
+            own = seeds.first_key(key) if random and key is not None else None
+            outputs = self(inputs, layouts, {}, own, lambda _output, shape, dtype: np.empty(shape, dtype))
             return outputs[0] if self.count == 1 else outputs
 
         return run
@@ -403,6 +436,16 @@ class Bound:
         outputs = tuple(np.asarray(item) for item in result)
         assert len(outputs) == self.count, f"{self.op.title} returned {len(outputs)} outputs instead of {self.count}"
         return outputs
+
+
+def _maker(specs: Inferred | None, count: int) -> Callable[[], Any]:
+    """What makes new memory for the outputs: an array, or a tuple of them if their number is not 1."""
+    if specs is None:
+        return lambda: None
+    if count == 1:
+        return partial(np.empty, specs.first.shape, specs.first.dtype)
+    extents = [(spec.shape, spec.dtype) for spec in specs.specs]
+    return lambda: tuple([np.empty(shape, dtype) for shape, dtype in extents])
 
 
 def shared_extents(shapes: Sequence[Sequence[int]]) -> list[int]:

@@ -2,7 +2,7 @@
 
 import enum
 import marshal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,9 +83,20 @@ class PlainCall:
         layouts = [op.layout_of_array(x.ndim) if not place else "" for place, x in enumerate(inputs)]
         run = self.bound.prepared(inputs, layouts)
         if not self.packs:
-            return run
+            return run if inputs or op.random else _copied(run)
+        if op.names_hook is None and op.list_hook is None and self.bound.count > 1:
+            return lambda inputs, key: list(run(inputs, key))
         several = self.bound.count != 1
         return lambda inputs, key: op.pack(run(inputs, key) if several else (run(inputs, key),), constants)
+
+
+def _copied(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """What makes an array out of constants alone: it is made once, and every call gets a copy of it."""
+    made = run((), None)
+    if not made.flags.writeable:  # an array that all calls share
+        return lambda _inputs, _key: made
+    kept = made.copy("K")
+    return lambda _inputs, _key: kept.copy("K")
 
 
 def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -124,7 +135,7 @@ def _only_scalars(values: Sequence[Any]) -> bool:
 
 SCALARS = {bool, int, float, str, type(None)}
 SMALL = 64  # the most elements of an array among the arguments, such as a matrix
-MISSING, SEEN, NAMES = object(), object(), object()
+MISSING, SEEN, NAMES, NO_KEY = object(), object(), object(), object()
 
 
 def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
@@ -136,10 +147,9 @@ def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
     key = None
     if op.random:
         keywords = dict(keywords)
-        key = keywords.pop("key", None)
-        if type(key) is not int:
+        key = keywords.pop("key", NO_KEY)
+        if type(key) is not int and (key is not NO_KEY or not inputs):
             return None
-        key = seeds.first_key(key)
     form: bytes | None = b""
     if keywords:
         try:
@@ -155,9 +165,16 @@ def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
         if run is None:
             return None
     try:
-        return run(inputs, key)
+        return with_new_key(run, inputs) if key is NO_KEY else run(inputs, key)
     except Exception:
         return None
+
+
+def with_new_key(run: Any, inputs: Sequence[Any]) -> Any:
+    """The result of a random operator that is called without a key; it has the new key as an attribute."""
+    key = seeds.system_seed()
+    result = run(inputs, key)
+    return [_reported(x, key, None) for x in result] if type(result) is list else _reported(result, key, None)
 
 
 def _written(keywords: Mapping[str, Any]) -> bytes | None:
@@ -200,9 +217,7 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     known = op.plain_calls.get(form, MISSING)
     if known is MISSING:  # a call that is made only once is not kept
         if len(op.plain_calls) >= PLAIN_CALLS:
-            op.plain_calls.clear()
-            op.known_calls.clear()
-            op.last_call = None
+            op.forget_calls()
         op.plain_calls[form] = SEEN
         return None
     if known is SEEN:
@@ -219,8 +234,8 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     # Only plain values and names have a short form: of an array it has the bytes and not the type.
     short = written is not None and all(type(value) in NAMED for value in (form or ())[PLAIN_FORM:])
     op.known_calls[_signature(inputs, written) if short else signature] = run
-    if len(inputs) == 1 and not op.random and all(map(_frozen, keywords.values())):
-        op.last_call = keywords, tuple(keywords.values()), inputs[0].shape, inputs[0].dtype, run
+    if all(map(_frozen, keywords.values())):
+        op.last_call = keywords, tuple(keywords.values()), tuple([(x.shape, x.dtype) for x in inputs]), run
     return run
 
 

@@ -152,11 +152,7 @@ class OpDef:
     __signature__ = _LazySignature()
 
     def __post_init__(self) -> None:
-        self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
-        self.known_calls: dict[tuple[Any, ...], Any] = {}  # the same with shapes and types of inputs, ready to run
-        self.last_call: tuple[Any, ...] | None = (
-            None  # the one of them that was added last, if its arguments cannot change
-        )
+        self.forget_calls()
         self.__name__ = self.leaf
         self.__qualname__ = self.name
         self.__doc__ = inspect.getdoc(self.body)
@@ -177,6 +173,13 @@ class OpDef:
         self.min_inputs = sum(p.required for p in self.inputs)
         self.max_inputs = MOST_INPUTS if any(p.variadic for p in self.inputs) else len(self.inputs)
         return self.__dict__[name]
+
+    def forget_calls(self) -> None:
+        """Forgets the eager calls that are kept for the next call with the same arguments."""
+        self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
+        self.known_calls: dict[tuple[Any, ...], Any] = {}  # the same with shapes and types of inputs, ready to run
+        # the one of them that was added last, if its arguments cannot change
+        self.last_call: tuple[Any, ...] | None = None
 
     def entry(self, hook: Callable[[Any], Any]) -> None:
         """Declares the conversion of one entry of a list of inputs, for operators with their own ``order``."""

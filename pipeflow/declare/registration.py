@@ -15,7 +15,7 @@ from pipeflow import system, types
 from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
-from pipeflow.declare.eager import NAMES, again, eager
+from pipeflow.declare.eager import NAMES, NO_KEY, again, eager, with_new_key
 from pipeflow.declare.opdef import OpDef, Part, Signature
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
 from pipeflow.declare.sources import Source
@@ -28,15 +28,25 @@ class OpFunction(OpDef):
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
         last = self.last_call
-        if last is not None and len(inputs) == 1 and interpreter.get() is eager:
+        if last is not None and interpreter.get() is eager:
             # `again` for the very objects of an earlier call, such as constants in a loop: nothing is written and hashed
-            data, (known, values, shape, dtype, run) = inputs[0], last
-            same = type(data) is np.ndarray and data.dtype is dtype and data.shape == shape
-            if same and all(map(is_, keywords.values(), values)) and keywords == known:
-                try:
-                    return run(inputs, None)
-                except Exception:  # an error that the complete call reports
-                    pass
+            known, values, specs, run = last
+            random = self.random
+            key = keywords.pop("key", NO_KEY) if random else None
+            if len(inputs) == len(specs) and all(map(is_, keywords.values(), values)) and keywords == known:
+                for data, (shape, dtype) in zip(inputs, specs):
+                    if type(data) is not np.ndarray or data.dtype is not dtype or data.shape != shape:
+                        break
+                else:
+                    try:
+                        if not random or type(key) is int:
+                            return run(inputs, key)
+                        if key is NO_KEY and inputs:
+                            return with_new_key(run, inputs)
+                    except Exception:  # an error that the complete call reports
+                        pass
+            if random and key is not NO_KEY:
+                keywords["key"] = key
         if not self.order and interpreter.get() is eager:
             # `again` with fewer calls of Python, for one array and arguments that are plain values
             known = self.known_calls

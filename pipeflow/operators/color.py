@@ -163,11 +163,8 @@ def _lines(op: OpDef) -> None:
 
     @op.ready
     def _(specs: tuple[Spec, ...], args: Any) -> Any:
-        if specs[0].dtype != UINT8 or args.dtype not in (None, UINT8):
-            return None
-        numbers = line(args, UINT8, UINT8)
-        compute = kernels.color.linear_values
-        return kernels.byte_tables.of_every_byte(lambda values, result: compute(values, *numbers, result))
+        dtype, target = specs[0].dtype, args.dtype or specs[0].dtype
+        return kernels.color.lining(dtype, target, *line(args, dtype, target))
 
 
 def _color_table(spec: SpecColumn, hue: Any, saturation: Any, value: Any) -> np.ndarray:

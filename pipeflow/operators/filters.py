@@ -1,6 +1,6 @@
 """Filters with a given kernel, and sums of second derivatives: filter, laplacian."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,22 @@ def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.
         return [(image, out)]
     outer = image.shape[: len(layout) - layout.count("D") - 2]  # channels, and frames after them
     return [(image[index][..., None], out[index][..., None]) for index in np.ndindex(*outer)]
+
+
+def over_planes(layout: str, work: Callable[[np.ndarray, np.ndarray], Any]) -> Callable[..., np.ndarray]:
+    """The work on each pair of `planes_of`, as a short form of a body."""
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        if layout == "HWC":
+            work(image, out)
+        elif layout == "HW":
+            work(image[..., None], out[..., None])
+        else:
+            for source, target in planes_of(image, out, layout):
+                work(source, target)
+        return out
+
+    return run
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -202,6 +218,18 @@ def derivatives_of(layout: str, args: Any) -> list[list[np.ndarray]]:
     return derivatives(count, args.window_size, args.smoothing_size or (), args.scale, args.normalized_kernel)
 
 
+@lru_cache(maxsize=256)
+def dense_laplacian(*windows: Any) -> tuple[np.ndarray, tuple[int, ...], bool] | None:
+    """For the arguments of `derivatives`: one kernel, its middle, and True if halves are rounded away from zero; None if a pass
+    along each axis is faster.
+    """
+    total = laplacian_kernel(derivatives(*windows))
+    if np.count_nonzero(total) > DENSE:
+        return None
+    middle = tuple(size // 2 for size in total.shape)
+    return total, middle, bool((total % 1).any())  # only then can halves occur; DALI rounds them away from zero here
+
+
 DENSE = 30  # up to this number of taps, one kernel is faster than a pass along every axis for each derivative
 
 
@@ -244,11 +272,10 @@ def laplacian(
     count = len(spatial(layout))
     if 0 in image.shape:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
-    parts = derivatives(count, window_size, smoothing_size or (), scale, normalized_kernel)
-    total = laplacian_kernel(parts)
-    if np.count_nonzero(total) <= DENSE:
-        middle = tuple(size // 2 for size in total.shape)
-        away = bool((total % 1).any())  # only then can halves occur; DALI rounds them away from zero here
+    given = count, window_size, smoothing_size or (), scale, normalized_kernel
+    parts, dense = derivatives(*given), dense_laplacian(*given)
+    if dense is not None:
+        total, middle, away = dense
         for source, target in planes_of(image, out, layout):
             kernels.correlation.correlate(source, total, middle, BORDERS["reflect_101"], 0.0, False, target, away)
         return out
@@ -258,6 +285,24 @@ def laplacian(
             sums += kernels.filters.filter_separable(source, windows, one)
         kernels.casting.cast(sums, target)
     return out
+
+
+@laplacian.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    image, windows = specs[0], (args.window_size, args.smoothing_size or (), args.scale, args.normalized_kernel)
+    if 0 in image.shape:
+        return None
+    found = dense_laplacian(len(spatial(image.layout)), *windows)
+    if found is None:
+        return None
+    total, middle, away = found
+    target, border = args.dtype or image.dtype, BORDERS["reflect_101"]
+    compute = kernels.correlation.correlate
+    like = np.empty((1, 1, 1), image.dtype), np.empty((1, 1, 1), target)
+    short = kernels.correlation.correlating(like[0], border, like[1]) if total.ndim == 2 else None
+    if short is not None and not (away and target.kind != "f"):
+        return over_planes(image.layout, lambda source, out: short(source, total, middle, out))
+    return over_planes(image.layout, lambda source, out: compute(source, total, middle, border, 0.0, False, out, away))
 
 
 @laplacian.check

@@ -70,6 +70,20 @@ def cast(data: Sample, /, *, out: Out) -> Sample:
     return converted(data, out)
 
 
+def casting(source: Spec, target: np.dtype) -> Any:
+    """A short form of `converted` for data of a Spec, or None. NumPy and the kernel give some numbers other long integers."""
+    if "c" in (source.dtype.kind, target.kind):
+        return None
+    differ = source.dtype.kind == "f" and target.kind in "iu" and target.itemsize > 2
+    few = math.prod(source.shape) <= SMALL and source.dtype != target
+    return None if few and differ else kernels.casting.casting(source.dtype, target)
+
+
+@cast.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    return casting(specs[0], args.dtype)
+
+
 @cast.rows
 def _(specs: tuple[SpecColumn, ...], _args: Any, _keys: np.ndarray) -> np.ndarray:
     return np.zeros(len(specs[0].shapes), NOTHING)
@@ -94,6 +108,12 @@ def cast_like(data: Sample, like: Sample, /, *, out: Out) -> Sample:
     if callable(out):
         out = out(data.shape, like.dtype)
     return converted(data, out)
+
+
+@cast_like.ready
+def _(specs: tuple[Spec, ...], _args: Any) -> Any:
+    work = casting(specs[0], specs[1].dtype)
+    return None if work is None else lambda data, _like, out: work(data, out)
 
 
 @cast_like.infer
@@ -139,6 +159,31 @@ def one_hot(
     whole = np.trunc(numbers) if numbers.dtype.kind == "f" else numbers
     out[...] = np.where(np.expand_dims(whole, new_axis(numbers.ndim, axis)) == classes, on, off)
     return out
+
+
+MOST_ROWS = 1 << 14  # the elements of a table with a row for each class
+
+
+@one_hot.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype, count = specs[0].shape, specs[0].dtype, args.num_classes
+    off, on = one_hot_values(args.off_value, args.on_value, args.dtype)
+    if dtype.kind not in "iub" or count * count > MOST_ROWS:
+        return None
+    rows = np.full((count + 2, count), off)  # the first and the last one are for numbers that are no class
+    np.fill_diagonal(rows[1:], on)
+    if is_single(shape, args.axis):
+
+        def single(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+            out[:] = rows[max(min(data.item() + 1, count + 1), 0)]
+            return out
+
+        return single
+    return (
+        (lambda data, out: rows.take(data.astype(np.int64) + 1, 0, out, "clip"))
+        if new_axis(len(shape), args.axis) == len(shape) and dtype != np.uint64
+        else None
+    )
 
 
 @lru_cache(maxsize=256)
@@ -217,10 +262,8 @@ def lookup_table(
 
 @lookup_table.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    if specs[0].dtype != np.uint8 or args.dtype != np.uint8:
-        return None
     table = table_of(args.keys, args.values, args.default_value, args.dtype)
-    return kernels.byte_tables.of_every_byte(lambda values, result: kernels.moving.look_up(values, table, result))
+    return kernels.moving.looking_up(specs[0].dtype, table)
 
 
 @lru_cache(maxsize=16)
@@ -322,6 +365,22 @@ def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
     """The second input repeated to the shape of the first, in the type of the first."""
     out[...] = np.broadcast_to(saturate(fill, data.dtype), data.shape)
     return out
+
+
+@full_like.ready
+def _(specs: tuple[Spec, ...], _args: Any) -> Any:
+    data, fill = specs
+    convert = casting(fill, data.dtype)
+    if convert is None:
+        return None
+
+    def run(_data: np.ndarray, value: np.ndarray, out: np.ndarray) -> np.ndarray:
+        if value.dtype != out.dtype:
+            value = convert(value, np.empty(value.shape, out.dtype))
+        np.copyto(out, value)
+        return out
+
+    return run
 
 
 @operator(

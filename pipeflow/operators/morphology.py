@@ -8,10 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, Ints, OpFunction, Out, Sample, alias, default, operator, parameters
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    Ints,
+    OpFunction,
+    Out,
+    Sample,
+    Spec,
+    alias,
+    default,
+    operator,
+    parameters,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import some_pixels
-from pipeflow.operators.filters import planes_of
+from pipeflow.operators.filters import over_planes, planes_of
 
 LAYOUTS = "HWC HW CHW FHWC FHW FCHW"
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
@@ -98,6 +111,23 @@ _checked(dilate)
 _checked(erode)
 
 
+def _shortened(op: OpFunction, largest: bool) -> None:
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        image, (size, anchor) = specs[0], window_of(args)
+        if 0 in image.shape:
+            return None
+        extents = [image.shape[image.layout.index(letter)] for letter in "HW"]
+        work = kernels.morphology.extreme(
+            extents, image.dtype, largest, size, anchor, args.border_mode, args.iterations
+        )
+        return None if work is None else over_planes(image.layout, work)
+
+
+_shortened(dilate, True)
+_shortened(erode, False)
+
+
 def median_window(window_size: Sequence[int]) -> tuple[int, int]:
     """Width and height of the window of a median."""
     size = pair(window_size, "window_size")
@@ -132,6 +162,12 @@ def median_blur(
     for source, target in planes_of(image, out, layouts[0]):
         kernels.morphology.medians(source, size, target)
     return out
+
+
+@median_blur.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    size, work = median_window(args.window_size), kernels.morphology.medians
+    return None if 0 in specs[0].shape else over_planes(specs[0].layout, lambda image, out: work(image, size, out))
 
 
 @median_blur.check

@@ -1,7 +1,6 @@
 """Reductions: sum, mean, mean_square, rms, max, min, std_dev, variance over some or all axes of a sample."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,12 +42,31 @@ def shaped(data: Any, axes: tuple[int, ...], keep: bool) -> tuple[int, ...]:
     return tuple(extent for axis, extent in enumerate(data.shape) if axis not in axes)
 
 
+def three_extents(shape: Any, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """The extents of data as (outer, reduced, inner), if the reduced axes are neighbours and it has elements."""
+    if not axes or axes[-1] - axes[0] + 1 != len(axes) or 0 in shape:
+        return None
+    ends = axes[0], axes[-1] + 1
+    return math.prod(shape[: ends[0]]), math.prod(shape[slice(*ends)]), math.prod(shape[ends[1] :])
+
+
 def three_parts(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
     """The data as (outer, reduced, inner), if the reduced axes are neighbours."""
-    if not axes or axes[-1] - axes[0] + 1 != len(axes):
-        return None
-    outer, inner = math.prod(data.shape[: axes[0]]), math.prod(data.shape[axes[-1] + 1 :])
-    return np.ascontiguousarray(data).reshape(outer, -1, inner) if outer and inner and data.size else None
+    extents = three_extents(data.shape, axes)
+    return None if extents is None else np.ascontiguousarray(data).reshape(extents)
+
+
+def ready_parts(specs: tuple[Spec, ...], args: Any) -> tuple[Any, Any, tuple[int, ...], int]:
+    """For a short form: the extents as three parts (None if there is no such form), the type, those of the result, and the number
+    of elements for each result.
+    """
+    data = specs[0]
+    axes = reduced_axes(data.layout, len(data.shape), args)
+    parts = three_extents(data.shape, axes) if data.dtype != np.float16 else None
+    return parts, data.dtype, shaped(data, axes, args.keep_dims), count_of(data, axes)
+
+
+FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 def count_of(data: Any, axes: tuple[int, ...]) -> int:
@@ -111,11 +129,12 @@ MEAN_TYPE = parameters(dtype=(DType, None, "type of the result; default: FLOAT, 
 SUM_TYPE = parameters(dtype=(DType, None, "type of the result; default: 64 bits for integers, else that of the data"))
 
 
-def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], summary: str) -> None:
+def _mean_like(name: str, power: int, root: bool, summary: str) -> None:
     def body(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
         chosen = reduced_axes(layouts[0], data.ndim, args)
         some_elements(name, data, chosen)
-        result = compute(data, chosen).reshape(shaped(data, chosen, args.keep_dims))
+        means = sums(data, chosen, power) / count_of(data, chosen)
+        result = (np.sqrt(means) if root else means).reshape(shaped(data, chosen, args.keep_dims))
         return in_type(result, mean_type(data.dtype, args.dtype))
 
     body.__name__ = name
@@ -129,6 +148,14 @@ def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.nd
     )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, args.dtype)))
 
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        parts, dtype, shape, count = ready_parts(specs, args)
+        to = mean_type(dtype, args.dtype)
+        if parts is None or to not in FLOATS:
+            return None
+        return kernels.reduce.summing(parts, dtype, power, count, root, shape, to)
+
 
 def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
     """Means are FLOAT unless ``dtype`` says otherwise; means of FLOAT64 are FLOAT64."""
@@ -137,13 +164,9 @@ def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
     return dtype if dtype == np.float64 else FLOAT
 
 
-_mean_like("mean", lambda x, axes: sums(x, axes) / count_of(x, axes), "The mean over some or all axes.")
-_mean_like(
-    "mean_square",
-    lambda x, axes: sums(x, axes, 2) / count_of(x, axes),
-    "The mean of the squares over some or all axes.",
-)
-_mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)), "The root of the mean of the squares.")
+_mean_like("mean", 1, False, "The mean over some or all axes.")
+_mean_like("mean_square", 2, False, "The mean of the squares over some or all axes.")
+_mean_like("rms", 2, True, "The root of the mean of the squares.")
 
 
 @operator(
@@ -163,6 +186,15 @@ def sum_type(dtype: Any, asked: np.dtype | None) -> Any:
 
 
 sum.infer(lambda specs, args: reduced_spec(specs, args, sum_type(specs[0].dtype, args.dtype)))
+
+
+@sum.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    parts, dtype, shape, _ = ready_parts(specs, args)
+    to = sum_type(dtype, args.dtype)
+    if parts is None or to != sum_type(dtype, None):
+        return None
+    return kernels.reduce.summing(parts, dtype, 1, 1.0 if to == FLOAT else None, False, shape, to)
 
 
 def _extreme(name: str, summary: str) -> None:
@@ -188,6 +220,11 @@ def _extreme(name: str, summary: str) -> None:
     )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, specs[0].dtype))
 
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        parts, dtype, shape, _ = ready_parts(specs, args)
+        return None if parts is None or dtype.kind == "b" else kernels.reduce.picking(parts, dtype, largest, shape)
+
 
 _extreme("max", "The largest element over some or all axes.")
 _extreme("min", "The smallest element over some or all axes.")
@@ -211,6 +248,15 @@ def _deviation(name: str, root: bool, summary: str) -> None:
     example = f"fn.reductions.{name}(image, fn.reductions.mean(image))"
     op: OpDef = operator(f"reductions.{name}", compiled=True, takes=AXES | DDOF, gpu=True, examples=[example])(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
+
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        parts, dtype, shape, count = ready_parts(specs, args)
+        mean, to = specs[1], mean_type(dtype, None)
+        fits = parts is not None and math.prod(mean.shape) in (1, parts[0] * parts[2]) and count > args.ddof
+        if not fits or mean.dtype not in FLOATS:
+            return None
+        return kernels.reduce.measuring_distances(parts, dtype, mean.dtype, count - args.ddof, root, shape, to)
 
 
 _deviation(

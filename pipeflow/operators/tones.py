@@ -70,8 +70,7 @@ def solarize(
 
 @solarize.ready
 def _(_specs: tuple[Spec, ...], args: Any) -> Any:
-    compute, limit = kernels.tones.solarize, args.threshold
-    return kernels.byte_tables.of_every_byte(lambda values, result: compute(values, limit, result))
+    return kernels.tones.solarizing(args.threshold)
 
 
 @operator(
@@ -91,8 +90,7 @@ def solarize_add(
 
 @solarize_add.ready
 def _(_specs: tuple[Spec, ...], args: Any) -> Any:
-    compute, limit, shift = kernels.tones.raised, args.threshold, args.shift
-    return kernels.byte_tables.of_every_byte(lambda values, result: compute(values, limit, shift, result))
+    return kernels.tones.raising(args.threshold, args.shift)
 
 
 @operator(
@@ -162,3 +160,9 @@ def contrast_about_mean(
 ) -> Sample:
     """Changes contrast around the mean grey of the image, as Pillow and torchvision do."""
     return kernels.tones.contrast_about_mean(image, contrast, out) if image.size else out
+
+
+@contrast_about_mean.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape = specs[0].shape
+    return kernels.tones.contrasting_about_mean(args.contrast) if shape[-1] == 3 and 0 not in shape else None

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import the_whole_way
 
 from pipeflow import fn, pipeline_def, seeds, types
 from pipeflow.declare import registry
@@ -16,16 +17,7 @@ IMAGE = np.random.default_rng(3).integers(0, 256, (9, 11, 3), dtype=np.uint8)
 def fresh():
     """No operator remembers calls of other tests."""
     for op in registry.values():
-        op.plain_calls.clear()
-        op.known_calls.clear()
-        op.last_call = None
-
-
-def the_whole_way(monkeypatch, call):
-    """The same call as if no call had been made before."""
-    with monkeypatch.context() as patch:
-        patch.setattr(EAGER, "form_of", lambda *_: None)
-        return call()
+        op.forget_calls()
 
 
 CALLS = [
@@ -135,12 +127,12 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS, ids=range(len(CALLS)))
-def test_the_same_result(call, monkeypatch):
+def test_the_same_result(call):
     """The first call, the second, and one with another image are what they are on the whole way."""
     fixed = IMAGE[::-1].copy()
     fixed.flags.writeable = False
     for image in (IMAGE, IMAGE, IMAGE, IMAGE[2:, 1:].copy(), IMAGE[:, ::2], fixed, IMAGE):
-        got, expected = call(image), the_whole_way(monkeypatch, lambda image=image: call(image))
+        got, expected = call(image), the_whole_way(lambda image=image: call(image))
         assert type(got) is type(expected)
         pairs = zip(got, expected, strict=True) if isinstance(got, list) else [(got, expected)]
         for one, other in pairs:
@@ -171,11 +163,11 @@ OTHERS = {
 @pytest.mark.parametrize("call", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "f4", "f8", "?"])
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_the_same_result_for_other_types(call, dtype, channels, monkeypatch):
+def test_the_same_result_for_other_types(call, dtype, channels):
     """The short forms of operators give what their bodies give, for every type and number of channels."""
     image = np.random.default_rng(9).integers(0, 100, (9, 11, channels)).astype(dtype)
     for _ in range(3):
-        got, expected = call(image), the_whole_way(monkeypatch, lambda: call(image))
+        got, expected = call(image), the_whole_way(lambda: call(image))
         assert got.dtype == expected.dtype
         np.testing.assert_array_equal(got, expected)
 
@@ -255,10 +247,10 @@ NO_INPUTS = {
 
 
 @pytest.mark.parametrize("call", NO_INPUTS.values(), ids=NO_INPUTS)
-def test_calls_without_inputs_are_kept_too(call, monkeypatch):
+def test_calls_without_inputs_are_kept_too(call):
     """Matrices, constants and numbers by a key are what they are on the whole way; a change of a result changes no other."""
     for key in (5, 5, 5, 6, 5):
-        got, expected = call(key), the_whole_way(monkeypatch, lambda key=key: call(key))
+        got, expected = call(key), the_whole_way(lambda key=key: call(key))
         assert type(got) is type(expected)
         assert got.dtype == expected.dtype
         np.testing.assert_array_equal(got, expected)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
+from pipeflow.kernels.cpu.jit import Filling, kernel, over_elements, plain
 from pipeflow.kernels.cpu.simd import bytes as simd
 
 ENOUGH = 2048  # fewer bytes are computed faster than a table is made
@@ -30,26 +31,17 @@ def translated(source: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.nda
     return out
 
 
-Filling = Callable[[np.ndarray, np.ndarray], np.ndarray]  # fills its second argument and returns it
-
-
 def filled_by_table(table: np.ndarray) -> Filling:
     """`translated` with one table, for many calls."""
-    translate = machine_code(translate_flat, BYTES, BYTES, BYTES)
-
-    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        translate(source.ravel(), table, out.ravel())
-        return out
-
-    return run
+    return over_elements(translate_flat, BYTE, (table,), BYTE)
 
 
-def of_every_byte(compute: Callable[[np.ndarray, np.ndarray], object]) -> Filling | None:
-    """What computes each byte independently, as a look-up in a table; None if this processor computes faster."""
+def of_every_byte(compiled: Any, *numbers: Any) -> Filling:
+    """A kernel of (bytes, *numbers, result) for many calls, as a look-up in a table if this is faster."""
     if not fast():
-        return None
+        return over_elements(compiled, BYTE, numbers, BYTE)
     table = np.empty(256, np.uint8)
-    compute(VALUES, table)
+    compiled(VALUES, *numbers, table)
     return filled_by_table(table)
 
 

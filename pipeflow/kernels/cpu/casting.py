@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import Filling, kernel, over_elements, plain
 from pipeflow.kernels.cpu.simd.elements import from_half, to_half
 
 
@@ -98,6 +98,20 @@ def cast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
         to_half_flat(flat, target.view(np.uint16))
     else:
         cast_flat(flat, target)
+    return out
+
+
+def casting(source: np.dtype, target: np.dtype) -> Filling:
+    """`cast` between two types, for many calls; the second argument is the result."""
+    if source == target:
+        return _copy
+    if np.float16 in (source, target):
+        return cast
+    return over_elements(cast_flat, source, (), target)
+
+
+def _copy(values: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.copyto(out, values)
     return out
 
 

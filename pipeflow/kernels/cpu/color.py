@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pipeflow.kernels.cpu.byte_tables import ENOUGH, VALUES, Filling, by_table, fast, translate_flat
+from pipeflow.kernels.cpu.byte_tables import ENOUGH, VALUES, by_table, fast, of_every_byte, translate_flat
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
-from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, machine_code, plain
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, Filling, kernel, machine_code, over_elements, plain
 from pipeflow.kernels.cpu.simd.bytes import repeat_bytes
 from pipeflow.kernels.cpu.simd.pixels import mix_row, weigh_bytes_row, weigh_row
 
@@ -204,3 +204,11 @@ def linear_values(source: np.ndarray, factor: float, offset: float, out: np.ndar
     compute = line_wide if wide else line
     by_table(lambda values, result: compute(values, float(factor), float(offset), result), source, target)
     return out if target is out else cast(target, out)
+
+
+def lining(source: np.dtype, target: np.dtype, factor: float, offset: float) -> Filling | None:
+    """`linear_values` for many calls; None for types other than bytes and float32."""
+    numbers = float(factor), float(offset)
+    if source == target == np.uint8:
+        return of_every_byte(line, *numbers)
+    return over_elements(line, source, numbers, target) if {source, target} <= FAST else None

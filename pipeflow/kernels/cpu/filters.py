@@ -79,7 +79,7 @@ def filtering(shape: tuple[int, ...], dtype: np.dtype, windows: list[np.ndarray]
     compute = machine_code(filter_rows, like, *numbers, like)
 
     def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        compute(source.reshape(rows), *numbers, out.reshape(rows))
+        compute(source.ravel().reshape(rows), *numbers, out.reshape(rows))
         return out
 
     return run

@@ -5,7 +5,7 @@ function: a kernel would be kept although its helper in another module has chang
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,6 +90,20 @@ def machine_code(compiled: dispatcher.Dispatcher, *arguments: Any) -> Callable[.
     signature = types_of(*arguments)
     compiled.compile(signature)
     return compiled.overloads[signature].entry_point
+
+
+Filling = Callable[[np.ndarray, np.ndarray], np.ndarray]  # fills its second argument and returns it
+
+
+def over_elements(compiled: dispatcher.Dispatcher, source: Any, numbers: Sequence[Any], target: Any) -> Filling:
+    """A kernel of (flat source, *numbers, flat result) for many calls on arrays of these element types."""
+    compute = machine_code(compiled, np.empty(0, source), *numbers, np.empty(0, target))
+
+    def run(values: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(values.ravel(), *numbers, out.ravel())
+        return out
+
+    return run
 
 
 # Arguments for `machine_code`, instead of flat arrays of bytes and whole numbers.

@@ -1,8 +1,11 @@
 """The largest, smallest and middle value of a window around every pixel."""
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 
+from .byte_tables import Filling
 from .casting import as_type
 from .jit import kernel, plain
 from .simd.medians import medians_of_five, medians_of_three, sort_five, sort_three
@@ -54,9 +57,44 @@ def extremes(
     return out
 
 
+def extreme(
+    extents: Sequence[int],
+    dtype: np.dtype,
+    largest: bool,
+    size: tuple[int, int],
+    anchor: tuple[int, int],
+    border: str,
+    iterations: int,
+) -> Filling | None:
+    """`extremes` of images of this height and width, for many calls; None if OpenCV does not compute with the type."""
+    if dtype in WITHIN:
+        return None
+    (top, bottom), (left, right) = margins_of(size, anchor, iterations)
+    operation, window = cv2.dilate if largest else cv2.erode, np.ones(size[::-1], np.uint8)
+    outside = BORDERS["constant" if border == "wrap" else border]
+    (height, width), wraps = extents, border == "wrap"
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        image = image if image.flags.c_contiguous else np.ascontiguousarray(image)
+        if wraps:
+            whole = cv2.copyMakeBorder(image, top, bottom, left, right, cv2.BORDER_WRAP)
+            found = operation(whole, window, None, anchor, iterations, outside)
+            out[...] = found[top : top + height, left : left + width].reshape(out.shape)
+        else:
+            operation(image, window, out, anchor, iterations, outside)
+        return out
+
+    return run
+
+
+def margins_of(size: tuple[int, int], anchor: tuple[int, int], iterations: int) -> list[tuple[int, int]]:
+    """The margins of all windows, before and after the image: of rows, and of columns."""
+    return [(near * iterations, (far - 1 - near) * iterations) for near, far in zip(anchor[::-1], size[::-1])]
+
+
 def wrapped(image: np.ndarray, size: tuple[int, int], anchor: tuple[int, int], iterations: int) -> np.ndarray:
     """The image with margins from its opposite side, wide enough for all windows."""
-    margins = [(near * iterations, (far - 1 - near) * iterations) for near, far in zip(anchor[::-1], size[::-1])]
+    margins = margins_of(size, anchor, iterations)
     return np.ascontiguousarray(np.pad(image, (*margins, (0, 0)), mode="wrap"))
 
 

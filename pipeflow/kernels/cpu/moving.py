@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from pipeflow.kernels.cpu.byte_tables import Filling, translated
-from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, kernel, machine_code, plain
+from pipeflow.kernels.cpu.byte_tables import VALUES, filled_by_table, translated
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, RAW, Filling, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.moves import (
     GROUP,
     LINE,
@@ -262,6 +262,29 @@ def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
         return translated(data, table[:256], out)
     (look_up_bytes if within else look_up_flat)(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
     return out
+
+
+def looking_up(dtype: np.dtype, table: np.ndarray) -> Filling:
+    """`look_up` in one table, for many calls."""
+    if dtype == table.dtype == np.uint8:
+        whole = np.empty(256, np.uint8)
+        look_up(VALUES, table, whole)
+        return filled_by_table(whole)
+    raw, flat = RAW[table.dtype.itemsize], flattening_to(table.dtype)
+    within, values = dtype == np.uint8 and table.size > 256, table.view(raw)
+    compute = machine_code(look_up_bytes if within else look_up_flat, np.empty(0, dtype), values, values)
+
+    def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(data.ravel(), values, flat(out))
+        return out
+
+    return run
+
+
+def flattening_to(dtype: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that returns the elements of an array in order, as whole numbers without a sign."""
+    raw = RAW[dtype.itemsize]
+    return np.ndarray.ravel if dtype == raw else lambda array: array.ravel().view(raw)
 
 
 def flattening(itemsize: int) -> Callable[[np.ndarray], np.ndarray]:

@@ -4,9 +4,11 @@ Floats are summed in float64; integers exactly, in 64 bits. Squares of integers 
 they are summed in float64.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import NUMBER, kernel, machine_code, plain
 
 LANES = 8  # partial sums, so that an addition need not wait for the one before
 
@@ -84,10 +86,15 @@ def folded(data: np.ndarray) -> np.ndarray:
     return data
 
 
+def sum_type(dtype: np.dtype, power: int) -> np.dtype:
+    """The type in which elements, or their squares, are summed."""
+    exact = dtype.kind != "f" and (power == 1 or dtype.itemsize < 4)
+    return np.dtype((np.int64 if dtype.kind == "i" else np.uint64) if exact else np.float64)
+
+
 def sums(data: np.ndarray, power: int) -> np.ndarray:
     """Sums of the elements, or of their squares."""
-    exact = data.dtype.kind != "f" and (power == 1 or data.dtype.itemsize < 4)
-    kind = (np.int64 if data.dtype.kind == "i" else np.uint64) if exact else np.float64
+    kind = sum_type(data.dtype, power)
     outer, _, inner = data.shape
     wide = folded(plain(data))
     out = np.empty((outer, wide.shape[2]), kind)
@@ -112,3 +119,169 @@ def extremes(data: np.ndarray, largest: bool) -> np.ndarray:
     pick_extremes(wide, largest, out)
     parts = out.reshape(outer, -1, inner)
     return parts.max(1) if largest else parts.min(1)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The same for many calls on arrays of one shape and type
+
+
+@kernel
+def add_and_divide(data, power, zero, inner, divisor, root, out):
+    """Sums of parts and then of these; divided by a number if it is given, and the root of that. `zero` has the type of sums."""
+    outer, _, wide = data.shape
+    parts = np.full((outer, wide), zero)
+    add_up(data, power, parts)
+    for o in range(outer):
+        for i in range(inner):
+            total = parts[o, i]
+            for k in range(i + inner, wide, inner):
+                total += parts[o, k]
+            if divisor is None:
+                out[o * inner + i] = total
+            else:
+                value = np.float64(total) / divisor
+                out[o * inner + i] = np.sqrt(value) if root else value
+
+
+@kernel
+def divide(sums, divisor, root, out):
+    """Sums divided by a number, or the root of that."""
+    for i in range(sums.size):
+        value = sums[i] / divisor
+        out[i] = np.sqrt(value) if root else value
+
+
+@kernel
+def distances_and_divide(data, means, inner, divisor, root, out):
+    """The squared distances from one mean for each result, or one for all, summed up and divided by a number."""
+    outer, _, wide = data.shape
+    parts, centre = np.empty((outer, wide), np.float64), np.empty((outer, wide), np.float64)
+    for o in range(outer):
+        for i in range(wide):
+            centre[o, i] = means[0 if means.size == 1 else o * inner + i % inner]
+    add_distances(data, centre, parts)
+    if divisor is None:
+        out[:] = parts.reshape(parts.size)
+        return
+    for o in range(outer):
+        for i in range(inner):
+            total = parts[o, i]
+            for k in range(i + inner, wide, inner):
+                total += parts[o, k]
+            value = total / divisor
+            out[o * inner + i] = np.sqrt(value) if root else value
+
+
+@kernel
+def pick_all(data, largest, inner, out):
+    """The largest or smallest whole numbers of parts, and then of these."""
+    outer, _, wide = data.shape
+    parts = np.empty((outer, wide), data.dtype)
+    pick_extremes(data, largest, parts)
+    for o in range(outer):
+        for i in range(inner):
+            best = parts[o, i]
+            for k in range(i + inner, wide, inner):
+                best = max(best, parts[o, k]) if largest else min(best, parts[o, k])
+            out[o * inner + i] = best
+
+
+Reducing = Callable[..., np.ndarray]
+Parts = tuple[int, int, int]  # extents of data: outer, reduced, inner
+
+
+def _folded_shape(parts: Parts, dtype: np.dtype) -> tuple[int, ...]:
+    """The extents of the data as the kernels read it."""
+    return folded(np.empty(parts, dtype)).shape
+
+
+def summing(
+    parts: Parts, dtype: np.dtype, power: int, divisor: float | None, root: bool, out: tuple[int, ...], to: np.dtype
+) -> Reducing:
+    """A function of data: the sums of its powers in the shape `out` and the type `to`, divided by a number if it is given."""
+    kind, wide, empty, inner = sum_type(dtype, power), _folded_shape(parts, dtype), np.empty, parts[2]
+    divisor = None if divisor is None else float(divisor)
+    # NumPy sums a contiguous row of floats in an order of its own
+    rows = kind.kind == "f" and inner == 1 and wide[2] > 1
+    if not rows:
+        numbers = power, kind.type(0), inner, divisor, root
+        compute = machine_code(add_and_divide, empty((1, 1, 1), dtype), *numbers, empty(1, to))
+
+        def run(data: np.ndarray) -> np.ndarray:
+            result = empty(out, to)
+            compute(data.ravel().reshape(wide), *numbers, result.ravel())
+            return result
+
+        return run
+    add = machine_code(add_up, empty((1, 1, 1), dtype), NUMBER, empty((1, 1), kind))
+    end = _dividing(divisor, root, out, to)
+
+    def run_rows(data: np.ndarray) -> np.ndarray:
+        found = empty((wide[0], wide[2]))
+        add(data.ravel().reshape(wide), power, found)
+        return end(np.add.reduce(found, 1))
+
+    return run_rows
+
+
+def _dividing(divisor: float | None, root: bool, out: tuple[int, ...], to: np.dtype) -> Reducing:
+    """A function of sums in float64: the sums divided by a number, or the root of that."""
+    if divisor is None:
+        return lambda sums: sums.reshape(out)
+    compute = machine_code(divide, np.empty(1), divisor, root, np.empty(1, to))
+
+    def end(sums: np.ndarray) -> np.ndarray:
+        result = np.empty(out, to)
+        compute(sums, divisor, root, result.ravel())
+        return result
+
+    return end
+
+
+def measuring_distances(
+    parts: Parts, dtype: np.dtype, means: np.dtype, divisor: float, root: bool, out: tuple[int, ...], to: np.dtype
+) -> Reducing:
+    """A function of data and its means: the sums of squared distances divided by `divisor`, or the root of that."""
+    wide, empty, inner, divisor = _folded_shape(parts, dtype), np.empty, parts[2], float(divisor)
+    like, rows = (empty((1, 1, 1), dtype), empty(1, means)), inner == 1 and wide[2] > 1
+    if not rows:
+        compute = machine_code(distances_and_divide, *like, inner, divisor, root, empty(1, to))
+
+        def run(data: np.ndarray, mean: np.ndarray) -> np.ndarray:
+            result = empty(out, to)
+            compute(data.ravel().reshape(wide), mean.ravel(), inner, divisor, root, result.ravel())
+            return result
+
+        return run
+    compute = machine_code(distances_and_divide, *like, inner, None, root, empty(1))
+    end = _dividing(divisor, root, out, to)
+
+    def run_rows(data: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        found = empty((wide[0], wide[2]))
+        compute(data.ravel().reshape(wide), mean.ravel(), inner, None, root, found.ravel())
+        return end(np.add.reduce(found, 1))
+
+    return run_rows
+
+
+def picking(parts: Parts, dtype: np.dtype, largest: bool, out: tuple[int, ...]) -> Reducing:
+    """A function of data: its largest or smallest elements."""
+    wide, empty, inner = _folded_shape(parts, dtype), np.empty, parts[2]
+    if dtype.kind != "f" or wide[2] == inner:
+        compute = machine_code(pick_all, empty((1, 1, 1), dtype), largest, inner, empty(1, dtype))
+
+        def run(data: np.ndarray) -> np.ndarray:
+            result = empty(out, dtype)
+            compute(data.ravel().reshape(wide), largest, inner, result.ravel())
+            return result
+
+        return run
+    pick = machine_code(pick_extremes, empty((1, 1, 1), dtype), largest, empty((1, 1), dtype))
+    reduce = (np.maximum if largest else np.minimum).reduce
+
+    def run_rows(data: np.ndarray) -> np.ndarray:
+        found = empty((wide[0], wide[2]), dtype)
+        pick(data.ravel().reshape(wide), largest, found)
+        return reduce(found.reshape(wide[0], -1, inner), 1).reshape(out)
+
+    return run_rows

@@ -87,7 +87,7 @@ def shading_by_lines(
     compute = machine_code(shade_lines, like, *numbers, like)
 
     def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        compute(source.reshape(rows), *numbers, out.reshape(rows))
+        compute(source.ravel().reshape(rows), *numbers, out.reshape(rows))
         return out
 
     return run
@@ -188,7 +188,7 @@ def shading_by_cloud(
     compute = machine_code(shade_by_plasma, np.empty((1, 1), dtype), np.uint64(0), *numbers, np.empty((1, 1, 1), dtype))
 
     def run(source: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
-        compute(source.reshape(rows), np.uint64(key.value), *numbers, out)
+        compute(source.ravel().reshape(rows), np.uint64(key.value), *numbers, out)
         return out
 
     return run

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipeflow.kernels.cpu.byte_tables import Filling, by_table
-from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
+from pipeflow.kernels.cpu.byte_tables import BYTE, by_table, of_every_byte
+from pipeflow.kernels.cpu.jit import Filling, kernel, over_elements, plain
 from pipeflow.kernels.cpu.simd.bytes import change_bits
 
 LANES = 64  # pixels whose values are compared or computed at once
@@ -18,14 +18,7 @@ def change_bytes(source, flipped, kept, out):
 
 def changing_bits(flipped: int, kept: int) -> Filling:
     """A function that flips some bits of bytes, and keeps some."""
-    bits = np.uint8(flipped), np.uint8(kept)
-    change = machine_code(change_bytes, BYTES, *bits, BYTES)
-
-    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        change(source.ravel(), *bits, out.ravel())
-        return out
-
-    return run
+    return over_elements(change_bytes, BYTE, (np.uint8(flipped), np.uint8(kept)), BYTE)
 
 
 @kernel
@@ -122,14 +115,7 @@ def shifted(source: np.ndarray, shift: tuple[float, ...], out: np.ndarray) -> np
 
 def shifting(shift: tuple[float, ...]) -> Filling:
     """`shifted` with these numbers."""
-    numbers = repeated(tuple(shift))
-    compute = machine_code(shift_bytes, BYTES, numbers, BYTES)
-
-    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        compute(source.ravel(), numbers, out.ravel())
-        return out
-
-    return run
+    return over_elements(shift_bytes, BYTE, (repeated(tuple(shift)),), BYTE)
 
 
 def stretch(
@@ -146,16 +132,37 @@ def solarize(source: np.ndarray, limit: float, out: np.ndarray) -> np.ndarray:
     if not limit <= 255:
         out[...] = source
     else:
-        first = np.uint8(max(np.ceil(limit), 0))
+        first = solarize_limit(limit)
         by_table(lambda values, result: solarize_bytes(values, first, result), source, out)
     return out
 
 
+def solarize_limit(limit: float) -> np.uint8:
+    """The first byte that `solarize` inverts; the limit is at most 255."""
+    return np.uint8(max(np.ceil(limit), 0))
+
+
+def solarizing(limit: float) -> Filling:
+    """`solarize` for many calls."""
+    if not limit <= 255:
+        return changing_bits(0, 255)
+    return of_every_byte(solarize_bytes, solarize_limit(limit))
+
+
 def raised(source: np.ndarray, limit: float, shift: int, out: np.ndarray) -> np.ndarray:
     """Adds a number to the values below a limit."""
-    first = np.int32(np.ceil(min(max(limit, 0), 256)))
-    added = np.int32(min(max(shift, -255), 255))
+    first, added = raise_numbers(limit, shift)
     return by_table(lambda values, result: raise_bytes(values, first, added, result), source, out)
+
+
+def raise_numbers(limit: float, shift: int) -> tuple[np.int32, np.int32]:
+    """The first byte that `raised` does not change, and what it adds to the others."""
+    return np.int32(np.ceil(min(max(limit, 0), 256))), np.int32(min(max(shift, -255), 255))
+
+
+def raising(limit: float, shift: int) -> Filling:
+    """`raised` for many calls."""
+    return of_every_byte(raise_bytes, *raise_numbers(limit, shift))
 
 
 @kernel(fastmath=False)
@@ -181,13 +188,7 @@ def autocontrast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 def autocontrasting(channels: int) -> Filling:
     """`autocontrast` for many calls."""
-    compute = machine_code(autocontrast_bytes, BYTES, channels, BYTES)
-
-    def run(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-        compute(source.ravel(), channels, out.ravel())
-        return out
-
-    return run
+    return over_elements(autocontrast_bytes, BYTE, (channels,), BYTE)
 
 
 GREY = np.array([0.299, 0.587, 0.114], np.float32)
@@ -203,3 +204,20 @@ def contrast_about_mean(source: np.ndarray, factor: float, out: np.ndarray) -> n
     means = (sums / max(source.size // channels, 1)).astype(np.float32)
     center = (means * GREY).sum(dtype=np.float32) if channels == 3 else means.mean(dtype=np.float32)
     return stretch(source, np.array([center]), np.array([factor]), np.array([center]), out)
+
+
+@kernel(fastmath=False)
+def contrast_rgb_bytes(source, factor, weights, out):
+    """`contrast_about_mean` of three interleaved channels."""
+    sums, pixels = np.zeros(3, np.int64), max(source.size // 3, 1)
+    totals(source, 3, sums)
+    center = np.float32(0)
+    for k in range(3):
+        center += np.float32(np.float64(sums[k]) / pixels) * weights[k]
+    centers = np.full(LANES, center)
+    stretch_lines(source, centers, np.full(LANES, factor), centers, out)
+
+
+def contrasting_about_mean(factor: float) -> Filling:
+    """`contrast_about_mean` of images of three channels, for many calls."""
+    return over_elements(contrast_rgb_bytes, BYTE, (np.float32(factor), GREY), BYTE)
