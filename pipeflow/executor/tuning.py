@@ -24,7 +24,8 @@ The rules:
    REVIEW_SECONDS. This is a review: the kept settings are used meanwhile, for so long between two windows with others that these
    cost at most REVIEW_COST of the time.
 8. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
-   waits and the batches take SLOWER times as long as before, it begins again.
+   waits and the batches of OTHERS windows take SLOWER times as long as before, or as short (a cache is full, compiled code has
+   taken over), it begins again. One such window may be an accident: processors are slow for a second now and then.
 9. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
@@ -79,6 +80,7 @@ REST, LONGEST_REST = 256, 8192
 WORTH = 0.03  # more threads or batches ahead are kept if batches come so much more often,
 WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
 SLOWER = 1.5
+OTHERS = 2
 MOST_THREADS = 32
 MOST_AHEAD = 16
 WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
@@ -157,7 +159,10 @@ class Tuner:
         self._seen: set[Chosen] = set()  # settings that were tried
         self._contest: Contest[Chosen] | None = None  # of changes that are measured in turn
         self._reserved = 0
-        self._rest = REST
+        self._rest = self._first_rest = REST  # the first grows each time that it begins again
+        self._others = (
+            0  # windows in turn whose batches took far longer, or far less long, than those of the chosen settings
+        )
 
     @property
     def chosen(self) -> Chosen:
@@ -291,9 +296,12 @@ class Tuner:
         if self.settled and not self.reviewing:
             self._rest = min(2 * self._rest, LONGEST_REST)
             self._skip = self._rest
-            if self._best is not None and window.is_bottleneck and pace > SLOWER * self._best:
-                self.settled, self._batches, self._best = False, 0, None
-                self._skip, self._owed, self._settled_at = 0, 0.0, 0.0
+            if self._best is not None and window.is_bottleneck and self._is_other(pace):
+                self._others, self._skip = self._others + 1, REST
+            else:
+                self._others = 0
+            if self._others == OTHERS:
+                self._begin_again()
             return
         self._latest[self.chosen] = _TunedWindow(pace, work, window)
         level = WindowLevel.of(pace, work.used if work is not None and self._whole else None)
@@ -312,6 +320,17 @@ class Tuner:
             if pace < BRIEF:
                 return self._settle_briefly(work)
         return self._try_next()
+
+    def _is_other(self, pace: float) -> bool:
+        """True if the batches take far longer than when the settings were chosen, or far less long."""
+        best = self._best or pace
+        return not best / SLOWER < pace < SLOWER * best
+
+    def _begin_again(self) -> None:
+        self.settled, self._batches, self._best, self._others = False, 0, None, 0
+        self._skip, self._owed, self._settled_at = 0, 0.0, 0.0
+        self._first_rest = min(2 * self._first_rest, LONGEST_REST)
+        self._latest.clear()
 
     def _settle_briefly(self, work: Effort | None) -> None:
         """Settles after the first window. Threads that take the interpreter from each other are slower than one."""
@@ -372,8 +391,10 @@ class Tuner:
         if winner is not None:
             self._keep_winner()
             self._left = self._rivals()
-        self._best = self._latest[self._kept].pace
-        reason = f"a batch every {in_ms(self._best)}; neither other threads nor more batches ahead were better"
+        pace = self._latest[self._kept].pace
+        if not self._is_other(pace):
+            self._best = pace
+        reason = f"a batch every {in_ms(pace)}; neither other threads nor more batches ahead were better"
         self._settle(reason, winner is not None)
 
     def _look_at_first(self, times: Sequence[float]) -> None:
@@ -527,7 +548,7 @@ class Tuner:
             self._contest = Contest(self._kept, rivals, None, self._usual, self._usual_use, REVIEW_WINDOWS)
             self._contest.following(lambda _: True)  # a window of the kept settings comes first
         else:
-            self._skip = self._rest = REST
+            self._skip = self._rest = self._first_rest
         self._start_window()
         if news:
             log.info("%s", self)

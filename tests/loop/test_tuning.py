@@ -216,16 +216,48 @@ def test_batches_that_come_together_are_not_faster():
     assert run.chosen == (2, 2)
 
 
-def test_a_pipeline_that_becomes_slow_is_tuned_again():
-    """One window in 256 batches is looked at; half as fast again is enough."""
-    run = Run(lambda threads, depth: 0.02)
+@pytest.mark.parametrize("before", [0.02, 1.6])
+def test_a_pipeline_that_becomes_slower_or_faster_is_tuned_again(before):
+    """Two windows with 256 batches between them are looked at; half as long again is enough, or two thirds."""
+    run = Run(lambda threads, depth: before)
     run.until_settled()
     assert run.chosen == (2, 2)
     run.pace = lambda threads, depth: 0.16 / threads
-    for _ in range(REST + 2 * LONGEST):
+    for _ in range(2 * REST + 2 * LONGEST):
         run.batch()
     assert run.chosen == (MOST_THREADS, 2)
     assert run.tuner.settled
+
+
+def test_a_pipeline_that_changes_for_ever_begins_again_less_and_less_often():
+    """As soon as it is settled it becomes slow, or fast again: tuning takes an ever smaller share of its batches."""
+    paces, begins = itertools.cycle((0.02, 0.05)), []
+    run = Run(lambda threads, depth: 0.05)
+    for number in range(60_000):
+        before = run.tuner.settled
+        run.batch()
+        if run.tuner.settled and not before:
+            pace = next(paces)
+            run.pace = lambda threads, depth, pace=pace: pace
+        elif before and not run.tuner.settled:
+            begins.append(number)
+    assert 4 < len(begins) < 14
+    assert begins[-1] - begins[-2] > 8 * (begins[1] - begins[0])
+
+
+def test_one_slow_window_is_an_accident():
+    """A processor that is slow for some batches is no reason to begin again."""
+    run = Run(lambda threads, depth: 0.02)
+    run.until_settled()
+    while run.tuner.reviewing:
+        run.batch()
+    for pace in (0.05, 0.02, 0.05, 0.02):
+        run.pace = lambda threads, depth, pace=pace: pace
+        while run.tuner.rests():
+            pass
+        for _ in range(9):
+            run.batch()
+        assert run.tuner.settled
 
 
 def test_settled_settings_are_watched_less_and_less_often():
