@@ -216,8 +216,10 @@ class KernelCalls:
         part: Callable[[Any, Any], Sequence[Any]] | None = None,
         rows: Callable[[MakeRows, bool], Any] | None = None,
         writable: tuple[bool, ...] = (),
+        share: Callable[[KernelArray, tuple[Any, ...], np.dtype], KernelArray] | None = None,
     ) -> None:
         self._trace = trace
+        self._share = share
         self._rows = rows
         self._place = place
         self.inputs: Sequence[KernelArray] = ()
@@ -290,6 +292,13 @@ class KernelCalls:
         """The memory of a result with the extents of the input, which must have elements."""
         self.require(self.input.size > 0)
         return self.output(self.input.extents, dtype)
+
+    def share(self, extents: tuple[Any, ...], dtype: np.dtype | None = None) -> None:
+        """The result is the memory of the input, with these extents and this type; it is copied only if both are used later."""
+        self.require(self.input.size > 0)
+        require(self.input.window_of is None)
+        assert self._share is not None
+        self.outputs[0] = self._share(self.input, extents, dtype or self.input.dtype)
 
     def give(self, number: int, value: np.ndarray) -> None:
         """Gives an output that is the same for all samples of this record."""

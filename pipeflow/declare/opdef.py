@@ -139,6 +139,7 @@ class OpDef:
     many_loads: tuple[Callable[[], bool], Callable[[], None]] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_for: Callable[[Args], bool] | None = None
+    calls_share: bool = False
     calls_varying: frozenset[str] = frozenset()
     returns_views: bool = False
     reads_calls_hook: Callable[[KernelCalls, Any, Any], Sequence[Any]] | None = None
@@ -193,7 +194,7 @@ class OpDef:
     @property
     def makes_chains(self) -> bool:
         """True if its calls are worth a chain without other steps. NumPy's arithmetic alone needs no compiler."""
-        return self.calls_hook is not None and (self.compiled or not self.elementwise)
+        return self.calls_hook is not None and not self.calls_share and (self.compiled or not self.elementwise)
 
     @property
     def draws(self) -> bool:
@@ -323,6 +324,15 @@ class OpDef:
         """
         self.calls_hook, self.calls_for = hook, only
         return hook
+
+    def shares(
+        self, hook: Callable[[KernelCalls], None], only: Callable[[Args], bool] | None = None
+    ) -> Callable[[KernelCalls], None]:
+        """Declares ``calls`` of an operator whose result is the memory of its input, with ``calls.share``. A chain of such
+        operators alone would compute nothing.
+        """
+        self.calls_share = True
+        return self.calls(hook, only)
 
     def varying(self, *names: str) -> None:
         """Names what may differ from sample to sample in ``calls``: arguments, and "key". An argument of several numbers is read

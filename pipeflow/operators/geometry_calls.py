@@ -1,4 +1,4 @@
-"""Cuts, margins, mirrors, transposes and rectangles as calls of compiled kernels (``declare/kernel_calls.py``)."""
+"""Cuts, margins, mirrors, transposes, rectangles and new shapes as calls of compiled kernels (``declare/kernel_calls.py``)."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeflow.declare import Args, KernelArray, KernelCalls, MakeRows, Number, Real, Several, largest, require
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.axes import axes_of
 from pipeflow.operators.image_calls import FLOAT, UINT8, real, whole_image
 from pipeflow.operators.windows import POLICIES, crop_extents, fill_values_of
 
@@ -234,3 +235,41 @@ def erased_calls(calls: KernelCalls, make: MakeRows, shares: Sequence[int], fill
     table = calls.row(make)
     numbers, value = np.array(shares, np.int64), np.frombuffer(fill.tobytes(), np.uint8)
     calls.call(kernels.parts.erase_rectangles, as_bytes(data), *whole, table, numbers, value.copy(), as_bytes(out))
+
+
+# ----------------------------------------------------------------------------------------------------
+# reshape, reinterpret, squeeze
+
+
+def has_shape(args: Args) -> bool:
+    """True if only the argument ``shape`` decides about the extents."""
+    return args.shape is not None and args.rel_shape is None and args.src_dims is None
+
+
+def known_extents(calls: KernelCalls, dtype: np.dtype) -> tuple[Any, ...]:
+    """The constant shape of an argument, for elements of this type; one extent may follow from the others."""
+    data, shape = calls.input, list(calls.args.shape)
+    missing = shape.count(-1)
+    require(missing <= 1 and all(extent > 0 or extent == -1 for extent in shape))
+    nbytes = data.size * data.dtype.itemsize
+    if missing:
+        others = prod([extent for extent in shape if extent != -1]) * dtype.itemsize
+        shape[shape.index(-1)] = nbytes // others
+    calls.require(nbytes == prod(shape) * dtype.itemsize)
+    return tuple(shape)
+
+
+def reinterpreted_calls(calls: KernelCalls) -> None:
+    """The same memory as elements of another type, which is not wider: else they may not be aligned."""
+    dtype = calls.args.dtype or calls.input.dtype
+    require(dtype.kind in "biuf" and dtype.itemsize <= calls.input.dtype.itemsize)
+    calls.share(known_extents(calls, dtype), dtype)
+
+
+def squeezed(calls: KernelCalls) -> None:
+    """The same memory without axes of extent 1."""
+    extents = calls.input.extents
+    chosen = axes_of(calls.layouts[0], len(extents), calls.args.axes, calls.args.axis_names)
+    for axis in chosen:
+        calls.require(extents[axis] == 1)
+    calls.share(tuple([extent for axis, extent in enumerate(extents) if axis not in chosen]))

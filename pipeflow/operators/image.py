@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from pipeflow.declare import (
     Spec,
     Traits,
     default,
+    largest,
     operator,
     parameters,
     require,
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of, some_pixels, spatial
+from pipeflow.operators.reduction_calls import FLOAT64, distances, kernel_of, means, parts_of, summed
 from pipeflow.operators.reductions import squared_distances, sums
 from pipeflow.operators.warp_calls import filtered
 
@@ -180,14 +183,97 @@ def _(args: Any) -> Traits:
 @normalize.calls
 def _(calls: KernelCalls) -> None:
     data, args = calls.input, calls.args
-    calls.require(args.mean is None and args.stddev is None and data.dtype == args.dtype == FLOAT and data.size > 0)
+    if args.mean is not None or args.stddev is not None:
+        _given_calls(calls)
+        return
     axes = sorted(axes_of(calls.layouts[0], len(data.extents), args.axes, args.axis_names))
     kept = len(data.extents) - len(axes)
-    calls.require(axes == list(range(kept, len(data.extents))))
-    rows = math.prod(data.extents[:kept]), math.prod(data.extents[kept:])
+    if data.dtype == args.dtype == FLOAT and axes == list(range(kept, len(data.extents))):
+        calls.require(data.size > 0)
+        rows = math.prod(data.extents[:kept]), math.prod(data.extents[kept:])
+        out = calls.output(data.extents, FLOAT)
+        options = args.ddof, float(args.epsilon), float(args.scale), float(args.shift)
+        calls.call(kernels.rows.normalize_rows, data.reshaped(*rows), out.reshaped(*rows), *options)
+        return
+    calls.require(len(axes) > 0 and axes[0] == 0)
+    given = parts_of(calls, axes, True)
+    mean = calls.scratch((given.results,), FLOAT64)
+    means(calls, summed(calls, given, 1), given.count, False, mean)
+    squares = distances(calls, given, mean)
+    spread = largest(given.count - args.ddof, 1), float(args.epsilon), float(args.scale)
+    if len(axes) == len(data.extents):
+        numbers = calls.scratch((2,), FLOAT64)
+        kernel_of(calls, kernels.reduce_programs.factor_and_offset, mean, squares, *spread, float(args.shift), numbers)
+        _line_calls(calls, numbers)
+        return
+    calls.require(given.results > 1)  # one number is a factor, as above
+    factors = calls.scratch((2, given.results), FLOAT)
+    middle = KernelArray(factors.address, (given.results,), FLOAT)
+    factor = KernelArray(factors.address + given.results * FLOAT.itemsize, (given.results,), FLOAT)
+    kernel_of(calls, kernels.reduce_programs.mean_and_factor, mean, squares, *spread, middle, factor)
+    if len(data.extents) == 3 and len(axes) == 2:
+        _channel_calls(calls, middle, factor)
+        return
+    require(args.dtype == FLOAT and data.dtype in FAST_INPUTS)
     out = calls.output(data.extents, FLOAT)
-    options = args.ddof, float(args.epsilon), float(args.scale), float(args.shift)
-    calls.call(kernels.rows.normalize_rows, data.reshaped(*rows), out.reshaped(*rows), *options)
+    rows = given.count, given.results
+    kernel_of(
+        calls,
+        kernels.reduce_programs.scale_columns,
+        data.reshaped(*rows),
+        middle,
+        factor,
+        float(args.shift),
+        out.reshaped(*rows),
+    )
+
+
+FAST_INPUTS = {np.dtype(np.uint8), FLOAT}
+
+
+def _line_calls(calls: KernelCalls, numbers: KernelArray | np.ndarray) -> None:
+    """The values times a number plus another one."""
+    require({calls.input.dtype, calls.args.dtype} <= FAST_INPUTS)
+    out = calls.output_like_input(calls.args.dtype)
+    kernel_of(calls, kernels.reduce_programs.line_by, calls.input.flat, numbers, out.flat)
+
+
+def _channel_calls(calls: KernelCalls, mean: KernelArray | np.ndarray, factor: KernelArray | np.ndarray) -> None:
+    """An image with a mean and a factor for each channel, as in ``kernels.normalize.normalize_window``."""
+    image, target = calls.input, calls.args.dtype
+    require(image.dtype in FAST_INPUTS and target in kernels.everyday.NORMALIZED)
+    out = calls.output_like_input(target)
+    height, width, channels = image.extents
+    row = width * channels
+    rows = [calls.scratch((row,), FLOAT) for _ in range(2)]
+    for values, repeated in zip((mean, factor), rows):
+        kernel_of(calls, kernels.reduce_programs.repeat, values, repeated)
+    stored = KernelArray(out.flat.address, out.flat.extents, kernels.image_programs.raw_type(target))
+    numbers = float(calls.args.shift), False, stored, height, width
+    kernel_of(calls, kernels.normalize.to_rows, image.flat, 0, row + 0, channels + 0, *rows, *numbers)
+
+
+def _given_calls(calls: KernelCalls) -> None:
+    """With a mean and a deviation that are constants."""
+    data, args = calls.input, calls.args
+    require(args.mean is not None and args.stddev is not None)
+    axes = normalized_axes(calls.layouts[0], len(data.extents), args)
+    sizes = [np.size(value) for value in (args.mean, args.stddev)]
+    channels = 1
+    if max(sizes) > 1:
+        require(len(data.extents) == 3 and axes == (0, 1))
+        channels = index(data.extents[2])
+    kept = [1, 1, channels] if channels > 1 else [1] * len(data.extents)
+    mean = given_statistic(args.mean, kept)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = factor_of(given_deviation(args.stddev, kept, args.epsilon), args.scale)
+    if np.size(mean) == np.size(factor) == 1:
+        a = float(np.ravel(factor)[0])
+        _line_calls(calls, np.array([a, args.shift - float(np.ravel(mean)[0]) * a]))
+        return
+    require(all(np.size(x) in (1, channels) and np.shape(x)[-1:] in ((), (channels,)) for x in (mean, factor)))
+    each = [np.ascontiguousarray(np.broadcast_to(np.ravel(x), channels), np.float32) for x in (mean, factor)]
+    _channel_calls(calls, *each)
 
 
 @normalize.infer

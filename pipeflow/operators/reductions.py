@@ -5,9 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Args, DType, Ints, Layout, OpDef, Sample, Spec, operator, parameters
+from pipeflow.declare import (
+    UNKNOWN,
+    Args,
+    DType,
+    Ints,
+    KernelCalls,
+    Layout,
+    OpDef,
+    Sample,
+    Spec,
+    operator,
+    parameters,
+    require,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
+from pipeflow.operators.reduction_calls import ReducedParts, distances, kernel_of, means, parts_of, summed
 
 PAGE = """Sums, means and extremes over some or all axes of a sample."""
 
@@ -119,6 +133,12 @@ def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return kernels.casting.as_type(np.asarray(values, order="C"), dtype)
 
 
+def reduced(calls: KernelCalls) -> ReducedParts:
+    """The parts for the arguments of a reduction."""
+    args = calls.args
+    return parts_of(calls, reduced_axes(calls.layouts[0], len(calls.input.extents), args), args.keep_dims)
+
+
 AXES = parameters(
     axes=(Ints, None, "axes that are reduced; default: all"),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
@@ -155,6 +175,12 @@ def _mean_like(name: str, power: int, root: bool, summary: str) -> None:
         if parts is None or to not in FLOATS:
             return None
         return kernels.reduce.summing(parts, dtype, power, count, root, shape, to)
+
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        given = reduced(calls)
+        out = calls.output(given.shape, mean_type(calls.input.dtype, calls.args.dtype))
+        means(calls, summed(calls, given, power), given.count, root, out.flat)
 
 
 def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
@@ -197,6 +223,20 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     return kernels.reduce.summing(parts, dtype, 1, 1.0 if to == FLOAT else None, False, shape, to)
 
 
+@sum.calls
+def _(calls: KernelCalls) -> None:
+    given, dtype = reduced(calls), calls.input.dtype
+    kind, target = kernels.reduce.sum_type(dtype, 1), sum_type(dtype, calls.args.dtype)
+    require(
+        target == kind or (target.kind in "iuf" and target != np.float16 and (target.kind == "f" or kind.kind != "f"))
+    )
+    out = calls.output(given.shape, target).flat
+    if target == kind:
+        summed(calls, given, 1, out)
+    else:
+        kernel_of(calls, kernels.casting.cast_flat, summed(calls, given, 1), out)
+
+
 def _extreme(name: str, summary: str) -> None:
     largest = name == "max"
 
@@ -224,6 +264,13 @@ def _extreme(name: str, summary: str) -> None:
     def _(specs: tuple[Spec, ...], args: Any) -> Any:
         parts, dtype, shape, _ = ready_parts(specs, args)
         return None if parts is None or dtype.kind == "b" else kernels.reduce.picking(parts, dtype, largest, shape)
+
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        given, dtype = reduced(calls), calls.input.dtype
+        require(dtype.kind in "iu")  # NumPy decides about NaN and signs of zero
+        out, parts = calls.output(given.shape, dtype).flat, calls.scratch((given.parts,), dtype)
+        kernel_of(calls, kernels.reduce_programs.largest_parts, given.data, largest, parts, out)
 
 
 _extreme("max", "The largest element over some or all axes.")
@@ -257,6 +304,16 @@ def _deviation(name: str, root: bool, summary: str) -> None:
         if not fits or mean.dtype not in FLOATS:
             return None
         return kernels.reduce.measuring_distances(parts, dtype, mean.dtype, count - args.ddof, root, shape, to)
+
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        given, mean = reduced(calls), calls.inputs[1]
+        require(mean.dtype.kind == "f" and mean.dtype != np.float16)
+        calls.require(mean.size == given.results)
+        divisor = given.count - calls.args.ddof
+        calls.require(divisor > 0)
+        out = calls.output(given.shape, mean_type(calls.input.dtype, None))
+        means(calls, distances(calls, given, mean.flat), divisor, root, out.flat)
 
 
 _deviation(

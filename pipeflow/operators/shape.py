@@ -29,7 +29,7 @@ from pipeflow.declare import (
 from pipeflow.errors import OutOfRange
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
-from pipeflow.operators.geometry_calls import transposed
+from pipeflow.operators.geometry_calls import has_shape, known_extents, reinterpreted_calls, squeezed, transposed
 from pipeflow.operators.windows import half_up
 
 PAGE = """Operators that change the shape, the layout or the order of the data.
@@ -138,6 +138,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
+reshape.shares(lambda calls: calls.share(known_extents(calls, calls.input.dtype)), only=has_shape)
+
+
 @operator(
     "reinterpret",
     dtypes="number complex",
@@ -194,6 +197,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
+reinterpret.shares(reinterpreted_calls, only=has_shape)
+
+
 @operator("expand_dims", dtypes="any", gpu=True, examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
 def expand_dims(
     data: Sample,
@@ -244,6 +250,9 @@ def _(args: Any) -> None:
         )
 
 
+expand_dims.shares(lambda calls: calls.share(expanded(calls.input.extents, calls.args.axes)))
+
+
 @operator("squeeze", dtypes="any", gpu=True, examples=["fn.squeeze(gray, axes=2)"])
 def squeeze(
     data: Sample,
@@ -266,6 +275,9 @@ def left_axes(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[
                 f"axis {axis} has extent {shape[axis]} in {tuple(shape)}: only axes of extent 1 can be removed"
             )
     return [axis for axis in range(len(shape)) if axis not in chosen]
+
+
+squeeze.shares(squeezed)
 
 
 @squeeze.infer

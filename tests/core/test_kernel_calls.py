@@ -95,6 +95,42 @@ def assert_equal(outputs, operator, samples):
             assert output[number].tobytes() == value.tobytes()
 
 
+SHAPES = [(24, 36, 3), (1, 1, 3), (7, 11, 3), (40, 5, 3), (64, 64, 3), (13, 1, 3)]
+IMAGES = [RNG.integers(0, 256, shape).astype(np.uint8) for shape in SHAPES]
+FLOATS = [(RNG.normal(size=shape) * 30).astype(np.float32) for shape in SHAPES]
+WHOLE = [(RNG.normal(size=shape) * 1e4).astype(np.int32) for shape in SHAPES]
+
+
+LEVELS = [np.round(x * 9).astype(np.uint8) for x in SPECTRA]
+
+
+def reductions(name, *more):
+    """Cases of a reduction: over all axes, some, and one; of several types."""
+    function = getattr(fn.reductions, name)
+    return [
+        *[(function, data, 6) for data in (IMAGES, FLOATS, WHOLE, [x.astype(np.float64) for x in FLOATS])],
+        (lambda x: function(x, axes=[0, 1]), IMAGES, 6),
+        (lambda x: function(x, axes=[0, 1], keep_dims=True), FLOATS, 6),
+        (lambda x: function(x, axes=[1]), FLOATS, 6),
+        (lambda x: function(x, axes=[2], keep_dims=True), WHOLE, 6),
+        (lambda x: function(x, axes=[0, 2]), IMAGES, 0),
+        (function, [x.astype(np.float16) for x in FLOATS], 0),
+        *more,
+    ]
+
+
+def spread(name):
+    """Cases of a deviation, from the data and its mean."""
+    function = getattr(fn.reductions, name)
+    return [
+        (lambda x: function(x, fn.reductions.mean(x)), IMAGES, 6),
+        (lambda x: function(x, fn.reductions.mean(x, axes=[0, 1]), axes=[0, 1]), FLOATS, 6),
+        (lambda x: function(x, fn.reductions.mean(x, axes=[1], keep_dims=True), axes=[1], keep_dims=True), WHOLE, 6),
+        (lambda x: function(x, fn.reductions.mean(x), ddof=2, axes=[0, 1, 2]), IMAGES, 6),
+        (lambda x: function(x, fn.reductions.mean(x), axes=[0, 1]), FLOATS, 0),
+    ]
+
+
 CASES = {
     "preemphasis_filter": [
         (lambda x: fn.preemphasis_filter(x), SOUNDS, 6),
@@ -126,9 +162,33 @@ CASES = {
     "normalize": [
         (lambda x: fn.normalize(x, axes=[1]), SPECTRA, 6),
         (lambda x: fn.normalize(x, ddof=1, epsilon=0.1, scale=3, shift=2), SPECTRA, 6),
-        (lambda x: fn.normalize(x, axes=[0]), SPECTRA, 0),
+        (lambda x: fn.normalize(x, axes=[0]), SPECTRA, 5),
+        (lambda x: fn.normalize(x, axes=[0], ddof=1, epsilon=0.1, scale=3, shift=2), LEVELS, 5),
         (lambda x: fn.normalize(x, mean=1.0), SPECTRA, 0),
+        (lambda x: fn.normalize(x, mean=1.0, stddev=2.0, epsilon=0.5), SPECTRA, 6),
+        (lambda x: fn.normalize(x, dtype=types.UINT8, scale=30, shift=128), IMAGES, 6),
+        (lambda x: fn.normalize(x), [*IMAGES, np.full((8, 8, 3), 7, np.uint8)], 7),
+        (lambda x: fn.normalize(x, axes=[0, 1]), [*IMAGES, np.full((8, 8, 3), 7, np.uint8)], 7),
+        (lambda x: fn.normalize(x, axes=[0, 1], dtype=types.FLOAT16, shift=0.5), IMAGES, 6),
+        (lambda x: fn.normalize(x, axes=[0, 1], mean=[100.0, 110.5, 90], stddev=[50.0, 60, 70]), IMAGES, 6),
+        (lambda x: fn.normalize(x, axes=[0, 1], mean=[100.0, 110.5, 90], stddev=2.0, dtype=types.INT8), IMAGES, 6),
+        (lambda x: fn.normalize(x, mean=np.full((1, 1, 3), 99.0), stddev=np.full((1, 1, 3), 3.0), shift=1), IMAGES, 6),
+        (lambda x: fn.normalize(x, axes=[1, 2]), IMAGES, 0),
+        (lambda x: fn.normalize(x, axes=[0, 2]), IMAGES, 0),
     ],
+    "reductions.mean": reductions("mean", (lambda x: fn.reductions.mean(x, dtype=types.INT16), FLOATS, 6)),
+    "reductions.mean_square": reductions("mean_square"),
+    "reductions.rms": reductions("rms"),
+    "reductions.sum": reductions(
+        "sum",
+        (lambda x: fn.reductions.sum(x, dtype=types.FLOAT), WHOLE, 6),
+        (lambda x: fn.reductions.sum(x, dtype=types.INT16), IMAGES, 6),
+        (lambda x: fn.reductions.sum(x, dtype=types.INT32), FLOATS, 0),
+    ),
+    "reductions.max": [case for case in reductions("max") if case[1][0].dtype.kind != "f"],
+    "reductions.min": [case for case in reductions("min") if case[1][0].dtype.kind != "f"],
+    "reductions.std_dev": spread("std_dev"),
+    "reductions.variance": spread("variance"),
     "decoders.audio": [
         (lambda x: fn.decoders.audio(x, downmix=True), FILES, 7),
         (lambda x: fn.decoders.audio(x), FILES, 7),
@@ -153,7 +213,8 @@ def test_every_operator_with_calls_is_here():
     moves = {"crop", "slice", "flip", "pad", "erase", "transpose", "rotate", "warp_affine", "gaussian_blur"}
     moves |= {f"math.{name}" for name in ("add", "sub", "mul", "div")}
     declared = {op.name for op in registry.values() if op.calls_hook and not (op.links or op.calls_for)}
-    assert set(CASES) | images | colors | moves == declared
+    shapes = {"expand_dims", "squeeze"}  # in test_shared_memory.py
+    assert set(CASES) | images | colors | moves | shapes == declared
 
 
 @pytest.mark.parametrize(

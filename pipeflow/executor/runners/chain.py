@@ -25,6 +25,7 @@ from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program import Program, held_by
 from pipeflow.executor.runners.program_parts import InputNumbers
+from pipeflow.executor.runners.program_shares import slots_lent
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
@@ -81,6 +82,7 @@ class Chain:
         self.inputs = tuple(varying)
         self.constants = tuple(slot for slot in outside if slot not in varying)
         self.used = _used(plan, self.steps)
+        self.lent = slots_lent(self.steps, self.used)
         self.later = end < len(steps)  # True if other steps of the stage follow
         # The slots in which compiled code stores its results without an array for each.
         self.tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]

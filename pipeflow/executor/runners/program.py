@@ -32,6 +32,7 @@ from pipeflow.executor.runners.program_parts import (
     plain_value,
     value_of,
 )
+from pipeflow.executor.runners.program_shares import share_memory
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
@@ -50,6 +51,7 @@ class Members(Protocol):
     inputs: tuple[int, ...]  # the slots that they read and do not fill
     constants: tuple[int, ...]  # others, whose values are the same for all samples of all batches
     used: set[int]  # the slots that they fill and others read
+    lent: set[int]  # the slots whose memory is that of a result which is read after the chain
     later: bool  # True if other steps of the stage follow
     packed: dict[int, int]  # slots whose samples are likely to have one shape, and the bytes of a sample
 
@@ -182,7 +184,7 @@ class Program:
             return found
 
         def place(output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
-            return self._output(step, output, extents, dtype)
+            return self.output(step, output, extents, dtype)
 
         def part(height: Any, width: Any) -> Sequence[Any]:
             following = self.chain.steps[number + 1].op.reads_calls_hook
@@ -203,9 +205,12 @@ class Program:
             address = self._register(kernels.kernel_calls.address_of(made) + sample * made.strides[0])
             return KernelArray(address, made.shape[1:], made.dtype)
 
+        def share(data: KernelArray, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
+            return share_memory(self, step, data, extents, dtype)
+
         args = Args(**{**step.op.defaults, **step.constants, **varying})
         private = part if self._is_private(number) else None
-        made = self._made[number] = KernelCalls(self, place, args, key, private, rows, step.step.writable)
+        made = self._made[number] = KernelCalls(self, place, args, key, private, rows, step.step.writable, share)
         return made
 
     def _is_private(self, number: int) -> bool:
@@ -335,10 +340,12 @@ class Program:
         self._calls.append(call)
         return results
 
-    def _output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
+    def output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
         require(step.step.specs[output].dtype in (None, dtype))
-        if step.step.outputs[output] not in self.chain.used:
-            return KernelArray(self.memory(prod(extents) * dtype.itemsize), extents, dtype)
+        slot = step.step.outputs[output]
+        if slot not in self.chain.used:
+            kind = kernels.kernel_calls.RESULT if slot in self.chain.lent else kernels.kernel_calls.MEMORY
+            return KernelArray(self.take(kind, prod(extents) * dtype.itemsize), extents, dtype)
         if step.storages[output] == "dense":  # the memory belongs to the batch
             address = self._register(None)
         else:

@@ -75,15 +75,25 @@ def pick_extremes(data, largest, out):
                         target[i] = row[i]
 
 
+FOLDS = 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2
+NARROW = 16  # the inner axes that are folded have fewer elements
+MOST_FOLDED = FOLDS[0] * (NARROW - 1)
+
+
+@kernel
+def fold_of(reduced, inner):
+    """The parts of the reduced axis that are next to each other, so that a narrow inner axis is wide enough for vectors."""
+    for fold in FOLDS:
+        if inner < NARROW and reduced % fold == 0 and reduced >= 4 * fold:
+            return fold
+    return 1
+
+
 def folded(data: np.ndarray) -> np.ndarray:
-    """Splits the reduced axis in two, so that a narrow inner axis becomes wide enough for vectors; `fold` must divide its
-    extent.
-    """
+    """Splits the reduced axis in two; see `fold_of`, of which this is the form in Python."""
     outer, reduced, inner = data.shape
-    for fold in (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2):
-        if inner < 16 and reduced % fold == 0 and reduced >= 4 * fold:
-            return data.reshape(outer, reduced // fold, fold * inner)
-    return data
+    fold = fold_of.py_func(reduced, inner)
+    return data.reshape(outer, reduced // fold, fold * inner)
 
 
 def sum_type(dtype: np.dtype, power: int) -> np.dtype:
