@@ -70,6 +70,7 @@ PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
 SLOWED = 1.3  # how many times as long as in the fastest case a loop of additions may take on a processor
 ADDITIONS = 3000
+PREDICTED = "num_threads", "prefetch_queue_depth", "py_num_workers", "batch_size", "parallel"
 CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
 
 
@@ -353,7 +354,7 @@ def predictions_of(found: Measured) -> list[list[float]]:
     models = [Model(figures) for figures in found.figures]
     results = []
     for each in found.settings:
-        given = {name: value for name, value in each.items() if name != "cached"}
+        given = {name: value for name, value in each.items() if name in PREDICTED}
         cache = {"spared": found.spared, "kept": found.kept} if each["cached"] else {}
         results.append([predicted(model, **given, **cache).samples_per_second for model in models])
     return results
