@@ -113,6 +113,11 @@ class Source:
     wants_workers = False  # ``use_workers`` gives it the worker processes
     samples: Any = None  # of a reader: the samples that it reads by their numbers
 
+    @property
+    def foreseen(self) -> bool:
+        """True if the next batches are known now: ``next`` only computes their indices, and ``restore`` goes back."""
+        return False
+
     def next(self, request: Request) -> Feed:
         """The next batch; StopIteration at the end of an epoch."""
         raise NotImplementedError

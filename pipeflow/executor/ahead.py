@@ -1,12 +1,17 @@
-"""Random numbers, and what is made of them alone, for several small batches in one call.
+"""Random numbers, what is made of them alone, and the order of readers, for several small batches at once.
 
 Keys and columns, such as random arguments, depend on nothing but the positions of the samples, and so do small results that are
 made of columns alone, such as matrices of random angles. A call of NumPy takes as long for 16 samples as for 256. So for small
 batches these steps run for several batches at once, on one long batch, and each batch gets its part.
+
+Readers that only compute which samples come next are read for as many batches at once. Between two batches the kernels use the
+caches, and then the same code takes five times as long as for a batch that follows another one directly.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +30,7 @@ LEAST_BATCHES = 2
 MOST_BATCHES = 16
 LARGEST = 64  # elements of a result: as long as one batch is kept, the memory of the long one is
 MOST_FAILURES = 4
+READ_FROM = 4  # the first batches are read alone, so that none of them waits
 
 
 class MadeAhead:
@@ -40,7 +46,9 @@ class MadeAhead:
         self._plan, self._columns, self._pool = plan, columns, pool
         sources, stage = stages[0], stages[1] if len(stages) > 1 else None
         assert isinstance(sources, SourceStage)
-        self._fill_constants = sources.fill_constants
+        self._sources, self._course = sources, sources.course
+        self._stage = stage
+        sources.later = self
         self._batches = min(MOST_BATCHES, SAMPLES // size)
         known = {slot for slot, _ in plan.constants} | {slot for item in columns for slot in item.step.outputs}
         self.steps: dict[int, SampleStep] = {}  # of the first stage of samples, by their numbers there
@@ -53,6 +61,9 @@ class MadeAhead:
                 known.update(step.step.outputs)
         self._long: BatchRun | None = None
         self._failures = 0  # long batches with an error
+        self._later: deque[BatchRun] = deque()  # batches that were read before they were scheduled
+        self._states: dict[str, Any] = {}  # of the sources before the first of them
+        self._reads = sources.workers is None
 
     @classmethod
     def of(
@@ -70,7 +81,9 @@ class MadeAhead:
         return cls(plan, own, stages, pool, size) if plan.keys() else None
 
     def give(self, batch: BatchRun) -> bool:
-        """Gives a batch its part; False if it has to run the steps itself."""
+        """Gives a batch its part, unless it has it already; False if it has to run the steps itself."""
+        if batch.foreseen:
+            return True
         if not batch.index or not batch.size or self._failures >= MOST_FAILURES:
             return False
         epoch = batch.epochs
@@ -100,8 +113,55 @@ class MadeAhead:
         return True
 
     def forget(self) -> None:
-        """Drops what was made for batches that are still to come."""
+        """Drops what was made for batches that are still to come, and restores the sources to the place before them."""
         self._long = None
+        if self._later:
+            self._restore(self._states)  # first: after an interrupt this is called again
+            self._later.clear()
+
+    def _restore(self, states: Mapping[str, Any]) -> None:
+        for item in self._sources.in_turn:
+            item.restore(states[item.step.name])
+
+    def hand_over(self, batch: BatchRun) -> bool:
+        """Gives a batch what was read for it; False if nothing was. After an interrupt the sources are restored (``forget``)."""
+        if not self._later:
+            return False
+        one = self._later[0]
+        batch.take_over(one)
+        if batch.begun:
+            batch.keep_reading()
+        self._states = one.states
+        batch.after = one.after
+        assert one.after is not None
+        self._course.at = one.after
+        self._later.popleft()
+        return True
+
+    def read_on(self, batch: BatchRun) -> None:
+        """Reads the batches that follow this one, and makes their parts. Only in threads of the executor: an interrupt does not
+        break it off.
+        """
+        if batch.index < READ_FROM or batch.begun or batch.error is not None or not self._reads:
+            return
+        if not all(item.source.foreseen for item in self._sources.in_turn):
+            return
+        place, states = self._course.at, batch.states
+        made: list[BatchRun] = []
+        while len(made) + 1 < self._batches:
+            one = BatchRun(batch.index, len(self._plan.slots), batch.keys_of)
+            self._sources.read(one)
+            if one.error is not None or one.after is None:
+                self._reads = False
+                self._restore(states)
+                break
+            states = one.states
+            one.foreseen = self.give(one)
+            if self._stage is not None:
+                self._stage.foresee(one)
+            made.append(one)
+        self._states, self._course.at = batch.states, place
+        self._later.extend(made)
 
     def _make(self, batch: BatchRun, first: int, epoch: int) -> BatchRun | None:
         long = BatchRun(batch.index, len(self._plan.slots), batch.keys_of)
@@ -109,7 +169,7 @@ class MadeAhead:
         long.size, long.cursor = batch.size * self._batches, first
         long.positions = np.arange(first, first + long.size)
         long.keys_at(long.keys_of[0])  # of all random steps
-        self._fill_constants(long)
+        self._sources.fill_constants(long)
         try:
             for item in self._columns:
                 item.run(long, self._pool)

@@ -144,6 +144,7 @@ class BatchRun:
         "error",
         "failed_sources",
         "failures",
+        "foreseen",
         "given",
         "handing",
         "hidden",
@@ -203,6 +204,7 @@ class BatchRun:
         # What was made for several batches at once: the values of slots, and the steps of the stage of samples that are done.
         self.ahead: dict[int, Any] = {}
         self.done_ahead: frozenset[int] = frozenset()
+        self.foreseen = False  # True if ``ahead`` was given to it when it was read, before it was scheduled
         self.padding: np.ndarray | None = None
         self.ends: list[str] = []
         self.stage = 0
@@ -232,6 +234,14 @@ class BatchRun:
         kept = list(self.layouts), dict(self.origins), dict(self.failures), self.error, dict(self.states)
         self.read = (values, *kept)
 
+    def take_over(self, other: "BatchRun") -> None:
+        """Takes what the sources gave for a batch that was read before this one was scheduled."""
+        self.epoch, self.iteration, self.epochs = other.epoch, other.iteration, other.epochs
+        self.size, self.positions, self.padding, self.ends = other.size, other.positions, other.padding, other.ends
+        self.values, self.layouts, self.origins, self.states = other.values, other.layouts, other.origins, other.states
+        self.columns, self.places = other.columns, other.places
+        self.ahead, self.done_ahead, self.foreseen = other.ahead, other.done_ahead, other.foreseen
+
     def make_again(self) -> None:
         """Restores the batch as it was when the sources had been read."""
         values, layouts, origins, failures, error, states = self.read
@@ -253,7 +263,7 @@ class BatchRun:
         ):
             known.clear()
         self.stage = self.cursor = self.strand = self.pending = 0
-        self.claimed, self.sent = True, None
+        self.claimed, self.sent, self.foreseen = True, None, False
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
         """Keeps an error until the batch is delivered; of several samples the first one is kept."""

@@ -320,14 +320,14 @@ class Executor(RunReports):
     def _drop(self) -> None:
         """Empties the ring and waits for running tasks, so that no source is used twice at the same time."""
         self._ring.clear()
-        if self.ahead is not None:
-            self.ahead.forget()
         if self.synchronous:
             self._tasks.clear()
         else:
             self._dropping = True
             self._wait(lambda: not self._tasks)
             self._dropping = False
+        if self.ahead is not None:
+            self.ahead.forget()
 
     def close(self) -> None:
         """Ends the threads; running tasks are finished first, nothing new is started."""

@@ -1,11 +1,15 @@
 """Small batches get their random numbers, and what is made of them alone, for several batches at once: the same values."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
-from pipeflow.executor import ring
+from pipeflow.executor import ahead, ring
 from pipeflow.executor.ahead import MOST_BATCHES, SAMPLES, MadeAhead
+from pipeflow.executor.batch import BatchRun
+from pipeflow.operators.readers.order import Sampler
 
 SYNCHRONOUS = {"exec_async": False, "exec_pipelined": False}
 
@@ -66,7 +70,7 @@ def values(outputs):
     return [[(x.dtype.str, x.shape, x.tobytes()) for x in map(np.array, batch)] for batch in outputs]
 
 
-def batches(define, count, monkeypatch, ahead=True, **settings):
+def batches(define, count, monkeypatch, together=True, **settings):
     """The values of so many batches, and the number of those that got a part."""
     given = []
     give = MadeAhead.give
@@ -77,7 +81,7 @@ def batches(define, count, monkeypatch, ahead=True, **settings):
 
     with monkeypatch.context() as patched:
         patched.setattr(MadeAhead, "give", noted)
-        if not ahead:
+        if not together:
             patched.setattr(ring.MadeAhead, "of", lambda *_: None)
         pipe = pipeline_def(seed=3, enable_conditionals=True, **settings)(define)()
         found = []
@@ -97,7 +101,7 @@ def batches(define, count, monkeypatch, ahead=True, **settings):
 def test_values_are_those_of_single_batches(define, settings, monkeypatch):
     """Bit for bit, over more batches than one long batch has, and over the ends of epochs."""
     size = 4
-    alone, none = batches(define, 40, monkeypatch, ahead=False, batch_size=size, **settings)
+    alone, none = batches(define, 40, monkeypatch, together=False, batch_size=size, **settings)
     assert none == 0
     found, given = batches(define, 40, monkeypatch, batch_size=size, **settings)
     assert given > 30
@@ -118,9 +122,120 @@ def test_positions_of_readers(size, shuffled, settings, tmp_path, monkeypatch):
         data, label = fn.readers.file(files=names, random_shuffle=shuffled, **settings)
         return data, label, fn.transforms.rotation(angle=fn.random.uniform(range=(0.0, 90.0)))
 
-    alone, _ = batches(define, 20, monkeypatch, ahead=False, batch_size=size)
+    alone, _ = batches(define, 20, monkeypatch, together=False, batch_size=size)
     found, given = batches(define, 20, monkeypatch, batch_size=size)
     assert (given > 0) is not (shuffled and "num_shards" in settings)
+    assert found == alone
+
+
+def files(folder, count=22):
+    """A pipeline that reads small files in random order."""
+    names = [str(folder / f"{number}.bin") for number in range(count)]
+    for number, name in enumerate(names):
+        with open(name, "wb") as file:
+            file.write(bytes([number, number]))
+
+    def define():
+        data, label = fn.readers.file(files=names, random_shuffle=True, name="files")
+        return data, label, fn.random.uniform(range=(0.0, 90.0))
+
+    return define
+
+
+def taken(pipe, count):
+    """Values and sources of some batches."""
+    found = []
+    for _ in range(count):
+        batch = pipe.run()
+        found.append((values(batch), list(batch[0].source_info())))
+    return found
+
+
+def walks(define, alone, monkeypatch, **settings):
+    """The batches of a pipeline whose course changes at many places; and how many were read before they were scheduled."""
+    make, handed = pipeline_def(batch_size=4, seed=3, enable_checkpointing=True, **settings)(define), []
+    hand_over = MadeAhead.hand_over
+
+    def noted(self, batch):
+        handed.append(hand_over(self, batch))
+        return handed[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MadeAhead, "hand_over", noted)
+        if alone:
+            patched.setattr(ahead, "READ_FROM", 1 << 60)
+        pipe = make()
+        found = taken(pipe, 11)
+        saved = pipe.checkpoint()
+        found += taken(pipe, 3)
+        again = make(checkpoint=saved)
+        found += taken(again, 12)
+        pipe.reset()
+        found += taken(pipe, 7)
+        pipe._executor.seek(5, 2)
+        found += taken(pipe, 9)
+        pipe.reset()
+        for _ in range(2):
+            found += [values(batch) for batch in pipe.epoch()]
+        pipe.reset()
+        found += taken(pipe, 9)
+        found.append(pipe.checkpoint())
+    for one in (pipe, again):
+        one._executor.close()
+    return found, sum(handed)
+
+
+@pytest.mark.parametrize("settings", [{"num_threads": 1}, {"num_threads": 3, "prefetch_queue_depth": 4}])
+def test_batches_that_are_read_early(settings, tmp_path, monkeypatch):
+    """They are those that are read in their turn, also after a checkpoint, a reset, a jump and the ends of epochs."""
+    define = files(tmp_path)
+    alone, none = walks(define, True, monkeypatch, **settings)
+    found, handed = walks(define, False, monkeypatch, **settings)
+    assert none == 0
+    assert handed > 20
+    assert found == alone
+
+
+def test_a_reader_that_fails_early(tmp_path, monkeypatch):
+    """An error while the next batches are read is raised in the turn of its batch, and no sample is lost."""
+    take, calls = Sampler.take, []
+
+    def failing(self, *args):
+        calls.append(0)
+        if len(calls) == 12:
+            raise ValueError("bad")
+        return take(self, *args)
+
+    make = pipeline_def(batch_size=4, seed=3, num_threads=1)(files(tmp_path))
+    alone = taken(make(), 20)
+    monkeypatch.setattr(Sampler, "take", failing)
+    assert taken(make(), 20) == alone
+    assert len(calls) > 20
+
+
+def test_an_interrupt_after_batches_were_read_early(tmp_path, monkeypatch):
+    """The caller makes batches that a thread has read; an interrupt while it takes one over loses none."""
+    make = pipeline_def(batch_size=4, seed=3, num_threads=1)(files(tmp_path))
+    alone = taken(make(), 20)
+    pipe = make()
+    found = taken(pipe, 7)
+    executor = pipe._executor
+    take_over, interrupts = BatchRun.take_over, [0]
+
+    def interrupted(self, other):
+        if interrupts:
+            interrupts.pop()
+            raise KeyboardInterrupt
+        take_over(self, other)
+
+    executor.brisk = SimpleNamespace(by_caller=True, delivered=lambda *_: None)
+    found += taken(pipe, 4)  # the caller makes batches as soon as those in flight are taken
+    assert executor._by_caller
+    assert executor.ahead._later
+    monkeypatch.setattr(BatchRun, "take_over", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pipe.run()
+    found += taken(pipe, 20 - len(found))
     assert found == alone
 
 
@@ -128,7 +243,7 @@ def test_positions_of_readers(size, shuffled, settings, tmp_path, monkeypatch):
 def test_batches_of_any_size(size, monkeypatch):
     """From one sample to the largest small batch; a larger one makes its own numbers."""
     found, given = batches(matrices, 2 * MOST_BATCHES + 3, monkeypatch, batch_size=size)
-    alone, _ = batches(matrices, 2 * MOST_BATCHES + 3, monkeypatch, ahead=False, batch_size=size)
+    alone, _ = batches(matrices, 2 * MOST_BATCHES + 3, monkeypatch, together=False, batch_size=size)
     assert (given > 0) is (2 * size <= SAMPLES)
     assert found == alone
 
@@ -161,7 +276,7 @@ def test_rows_of_failed_samples(rule, monkeypatch):
         turn = fn.transforms.rotation(angle=fn.random.uniform(range=(0.0, 90.0)))
         return x, turn, fn.coord_transform(fn.cast(x, dtype=np.float32), MT=turn)
 
-    alone, _ = batches(define, 8, monkeypatch, ahead=False, batch_size=4, on_error=rule)
+    alone, _ = batches(define, 8, monkeypatch, together=False, batch_size=4, on_error=rule)
     found, given = batches(define, 8, monkeypatch, batch_size=4, on_error=rule)
     assert given
     assert found == alone

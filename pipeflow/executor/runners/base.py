@@ -119,6 +119,9 @@ class StageRunner:
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates memory of the hinted sizes for a number of batches."""
 
+    def foresee(self, batch: BatchRun) -> None:
+        """Computes what depends only on the sources of a batch that is not scheduled yet, and keeps it in ``batch.columns``."""
+
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""
 

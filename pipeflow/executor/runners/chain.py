@@ -147,6 +147,13 @@ class Chain:
 
     def _files_of(self, batch: BatchRun) -> ChainFiles | None:
         step = self._whole[1][0]
+        found = batch.columns[step] if step in batch.columns else self._found_files(step, batch)
+        if found is None or not step.keep_columns(batch, found[1], 1):
+            return None
+        return found[0]
+
+    def _found_files(self, step: SampleStep, batch: BatchRun) -> tuple[ChainFiles, Sequence[np.ndarray]] | None:
+        """The files of a batch, and the other outputs of the reader."""
         assert step.fetched_from is not None
         indices = batch.values[step.inputs[0][0]]
         if not isinstance(indices, np.ndarray):
@@ -154,9 +161,20 @@ class Chain:
         if indices.ndim != 1 or indices.dtype != np.int64:
             indices = indices.reshape(batch.size).astype(np.int64)
         found = step.fetched_from.files_to_read(indices)
-        if found is None or not step.keep_columns(batch, found.columns, 1):
+        if found is None:
             return None
-        return ChainFiles((found.flags,), InputNumbers(found.paths[:, None], False))
+        return ChainFiles((found.flags,), InputNumbers(found.paths[:, None], False)), found.columns
+
+    def foresee(self, batch: BatchRun) -> None:
+        """Finds what programs need of the sources of a batch that is not scheduled yet."""
+        if self._pause or not driver.ready(batch):
+            return
+        if self.reads:
+            step = self._whole[1][0]
+            batch.columns[step] = self._found_files(step, batch)
+        for programs in self._programs.values():
+            for program in programs:
+                program.foresee(batch)
 
     def finish(self, batch: BatchRun) -> None:
         """Makes one array of the results of a slot, if they have one shape and are next to each other in memory."""

@@ -3,6 +3,7 @@
 ``kernels/cpu/kernel_calls.py`` has the code that repeats it.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from itertools import repeat
@@ -28,6 +29,7 @@ from pipeflow.executor.runners.program_parts import (
     KernelCall,
     Place,
     bits_of,
+    columns_read,
     keep,
     plain_value,
     value_of,
@@ -389,6 +391,9 @@ class Program:
         self._first = np.array(self._start, np.int64)
         self._scratch = 1 << 16  # bytes of memory for a sample
         self._results = float(1 << 12)  # bytes of results of a sample, on average
+        self._needed = {slot for guard in self._flags_of for slot, _ in guard}
+        self._needed |= {slot for _, slot, _, _ in self._columns}
+        self._needed |= {slot for table in self._tables for slot in table.slots}
         self._own = [
             (start + offset, find) for call, start in zip(self._calls, starts.tolist()) for offset, find in call.own
         ]  # arrays of the thread, and the places of their addresses in the records
@@ -522,25 +527,20 @@ class Program:
                 made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag)
                 made.placed.append((values, place.guard))
         try:
-            for guard, flag in self._flags_of.items():
-                made.add(flag.register, batch.flags(guard), tools.LOADED)
-            for register, step in self._keys:
-                made.add(register, step.batch_keys(batch), tools.LOADED)
-            for register, slot, argument, real in self._columns:
-                column = batch.numbers(slot, argument, real)
-                if column is None:
-                    raise NoTable
-                made.add(register, column, tools.LOADED)
-            for table in self._tables:
-                rows = table.of(batch)
-                if table.numbers:
-                    made.add_row(range(table.register, table.register + rows.shape[1]), rows, tools.LOADED)
-                else:
-                    made.add(table.register, rows, tools.ADDRESS)
+            made.finish(batch.columns.get((self, "read")) or self._columns_read(batch))
         except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
-            return made
-        made.finish()
+            pass
         return made
+
+    def foresee(self, batch: BatchRun) -> None:
+        """Makes the columns that the program reads, if their values are known before the stage."""
+        if all(batch.values[slot] is not None for slot in self._needed):
+            with contextlib.suppress(NoTable, *PLAIN_ERRORS):
+                batch.columns[self, "read"] = self._columns_read(batch)
+
+    def _columns_read(self, batch: BatchRun) -> BatchColumns:
+        """The columns that the program only reads."""
+        return columns_read(batch, self._flags_of, self._keys, self._columns, self._tables)
 
     def _record_of_thread(self) -> "CallRecords":
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""

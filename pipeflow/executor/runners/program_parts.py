@@ -35,6 +35,7 @@ class BatchTable:
         self.register = register  # of the address of a row, or of its first number
         self.numbers = numbers
         self._step, self._make = step, make
+        self.slots = [slot for _, slot, _ in step.arguments]  # whose values it needs
         self._form: Any = None  # extents of a row and type of the first batch, for which the program is recorded
 
     def of(self, batch: BatchRun) -> np.ndarray:
@@ -150,9 +151,37 @@ class BatchColumns:
             return None
         return self.placed[0][0].part(first, first + len(samples), nbytes, memory.take)
 
-    def finish(self) -> None:
-        """All columns are known."""
-        self.table = np.array(self._lines, np.int64).reshape(-1, 5)
+    def finish(self, read: "BatchColumns") -> None:
+        """All columns are known, with those that the program only reads."""
+        self._kept += read._kept
+        self.table = np.array(self._lines + read._lines, np.int64).reshape(-1, 5)
+
+
+def columns_read(
+    batch: BatchRun,
+    flags: Mapping[Guard, Number],
+    keys: Sequence[tuple[int, SampleStep]],
+    arguments: Sequence[tuple[int, int, Any, bool]],
+    tables: Sequence[BatchTable],
+) -> BatchColumns:
+    """The columns of guards, keys, arguments and tables, which a program only reads."""
+    tools, read = kernels.kernel_calls, BatchColumns()
+    for guard, flag in flags.items():
+        read.add(flag.register, batch.flags(guard), tools.LOADED)
+    for register, step in keys:
+        read.add(register, step.batch_keys(batch), tools.LOADED)
+    for register, slot, kind, real in arguments:
+        column = batch.numbers(slot, kind, real)
+        require(column is not None)
+        assert column is not None
+        read.add(register, column, tools.LOADED)
+    for table in tables:
+        rows = table.of(batch)
+        if table.numbers:
+            read.add_row(range(table.register, table.register + rows.shape[1]), rows, tools.LOADED)
+        else:
+            read.add(table.register, rows, tools.ADDRESS)
+    return read
 
 
 class InputNumbers:

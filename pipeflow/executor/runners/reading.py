@@ -1,5 +1,7 @@
 """The first stage of a plan: reads a batch from each source, and sets the positions of the samples."""
 
+from typing import Protocol
+
 import numpy as np
 
 from pipeflow.backends.cpu import Arena
@@ -10,8 +12,20 @@ from pipeflow.executor.surroundings import Surroundings
 from pipeflow.plan import Plan
 
 
+class BatchesToCome(Protocol):
+    """Batches that are read before they are scheduled (``executor/ahead.py``)."""
+
+    def hand_over(self, batch: BatchRun) -> bool:
+        """Gives a batch what was read for it; False if nothing was."""
+
+    def read_on(self, batch: BatchRun) -> None:
+        """Perhaps reads the batches that follow this one."""
+
+
 class SourceStage(StageRunner):
     """Reads all sources in turn."""
+
+    later: BatchesToCome | None = None
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         assert number == 0, "the sources are the first stage"
@@ -25,8 +39,17 @@ class SourceStage(StageRunner):
         self.workers = surroundings.workers if shares else None
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """Reads one batch; ``batch.ended`` is True if there was none."""
+        """Reads one batch, if it was not read before; ``batch.ended`` is True if there was none."""
         del begin, end, arena
+        if self.later is None:
+            self.read(batch)
+        elif not self.later.hand_over(batch):
+            self.read(batch)
+            self.later.read_on(batch)
+        return False
+
+    def read(self, batch: BatchRun) -> None:
+        """Reads one batch."""
         course = self.course
         course.begin(batch)
         if self.workers is not None:
@@ -35,7 +58,7 @@ class SourceStage(StageRunner):
             sizes = self._ask(batch)
         except StopIteration:
             batch.ended = True
-            return False
+            return
         if batch.error is None and len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
             batch.fail(RuntimeError(f"the sources of a batch gave different numbers of samples ({listed})"), None)
@@ -44,7 +67,6 @@ class SourceStage(StageRunner):
         if batch.begun:
             batch.keep_reading()
         course.passed(batch)
-        return False
 
     def fill_constants(self, batch: BatchRun) -> None:
         """Fills the slots of constants for the samples of a batch."""

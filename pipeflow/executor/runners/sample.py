@@ -170,6 +170,11 @@ class SampleStage(StageRunner):
         for step in self.steps:
             step.reserve_hints(self.pool, batch_size, batches)
 
+    def foresee(self, batch: BatchRun) -> None:
+        """Finds the files that the chain reads, and the numbers of its programs."""
+        if self.chain is not None:
+            self.chain.foresee(batch)
+
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
         done = {self.steps[number] for number in self._done_ahead(batch)}

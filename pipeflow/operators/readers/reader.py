@@ -104,6 +104,13 @@ class Reader(Source):
         order = Order(size=len(self.samples), **self._order)
         return self.samples.arranged(order) if hasattr(self.samples, "arranged") else order
 
+    @property
+    def foreseen(self) -> bool:
+        """True if the order of the next batches is known, and nothing is requested with it."""
+        if self._sampler is None or self._ahead is not None or self._groups is not None:
+            return False
+        return self._sampler.order.foreseeable
+
     def next(self, request: Request) -> Feed:
         """The indices of the next batch. The request says in which way epochs end."""
         sampler = self._sampler or self._started(request.batch_size, request.key)
