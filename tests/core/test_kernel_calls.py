@@ -243,6 +243,26 @@ def test_a_chain_of_operators_gives_what_the_bodies_give(ran, threads):
     assert ran.done == 14
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rate: fn.expand_dims(rate, axes=0),
+        lambda rate: fn.squeeze(fn.expand_dims(rate, axes=0), axes=0),
+        lambda rate: fn.reductions.sum(rate),
+        lambda rate: rate * 2,
+    ],
+)
+def test_a_result_that_all_samples_have_may_be_read(change, ran):
+    """The rate of sounds is no memory of a sample; later steps of the chain read it, or copy it."""
+
+    def definition(encoded):
+        sound, rate = fn.decoders.audio(encoded)
+        return [sound, change(rate)]
+
+    outputs = through(definition, FILES[:2])
+    assert_equal(outputs, definition, FILES[:2])
+
+
 def test_other_operators_may_follow(ran):
     """What a chain makes can be read in the same stage by operators without calls."""
     operator = lambda x: fn.power_spectrum(fn.decoders.audio(x, downmix=True)[0], nfft=32) * 2.0

@@ -16,7 +16,7 @@ def outputs_of(definition, samples, chained, monkeypatch):
     """Three batches of a pipeline, and the number of samples of the first one that a chain has done."""
     with chains_counted(monkeypatch, chained) as done:
 
-        @pipeline_def(batch_size=len(samples), num_threads=1, device_id=None, seed=3)
+        @pipeline_def(batch_size=len(samples), num_threads=1, device_id=None, seed=3, enable_conditionals=True)
         def pipeline():
             return definition(fn.external_source(lambda: [x.copy() for x in samples], layout="HWC"))
 
@@ -56,7 +56,39 @@ def under_a_condition(x):
     )
 
 
+def of_the_source(x):
+    return fn.reshape(fn.expand_dims(x, axes=0), shape=(-1,)), flipped(x)
+
+
+def tripled(x):
+    return x * np.uint8(3)
+
+
+def of_a_function(x):
+    return fn.expand_dims(fn.reshape(fn.python_function(flipped(x), function=tripled, jit=True), shape=(-1,)), axes=0)
+
+
+def of_a_merge(x):
+    if fn.shapes(x)[0] > 11:
+        made = fn.flip(x, vertical=1)
+    else:
+        made = fn.flip(x, horizontal=1)
+    return fn.reshape(fn.expand_dims(made, axes=0), shape=(-1,)), fn.brightness(x, brightness_shift=0.1)
+
+
+def in_a_branch(x):
+    if fn.shapes(x)[0] > 11:
+        made = fn.reshape(fn.flip(x, vertical=1), shape=(-1,))
+    else:
+        made = fn.reshape(x, shape=(-1,))
+    return made, fn.reshape(flipped(x), shape=(-1,))
+
+
 CASES = {
+    "of the source": (of_the_source, 5),
+    "of a function": (of_a_function, 4),
+    "of a merge": (of_a_merge, 0),
+    "in a branch": (in_a_branch, 0),
     "last": (lambda x: fn.reshape(flipped(x), shape=(-1, 3), layout="WC"), 5),
     "several": (lambda x: fn.squeeze(fn.expand_dims(fn.reshape(flipped(x), shape=(-1, 4)), axes=0), axes=0), 5),
     "by name": (lambda x: fn.squeeze(fn.expand_dims(flipped(x), axes=0, new_axis_names="F"), axis_names="F"), 5),

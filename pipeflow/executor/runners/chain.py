@@ -23,8 +23,8 @@ from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.executor.runners.merge import MergeStep
-from pipeflow.executor.runners.program import Program, held_by
-from pipeflow.executor.runners.program_parts import InputNumbers
+from pipeflow.executor.runners.program import Program
+from pipeflow.executor.runners.program_parts import InputNumbers, held_by
 from pipeflow.executor.runners.program_shares import slots_lent
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels

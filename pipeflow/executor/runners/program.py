@@ -30,6 +30,7 @@ from pipeflow.executor.runners.program_parts import (
     Place,
     bits_of,
     columns_read,
+    held_by,
     keep,
     plain_value,
     value_of,
@@ -56,12 +57,6 @@ class Members(Protocol):
     lent: set[int]  # the slots whose memory is that of a result which is read after the chain
     later: bool  # True if other steps of the stage follow
     packed: dict[int, int]  # slots whose samples are likely to have one shape, and the bytes of a sample
-
-
-def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
-    """The value of a slot for a sample."""
-    held = batch.values[slot]
-    return held[sample] if type(held) is list else held[sample, ...]
 
 
 class Program:
@@ -107,9 +102,7 @@ class Program:
             self.read.append((address.register, array.ndim))
             columns[slot] = KernelArray(address, extents, array.dtype)
         for slot in self.chain.constants:
-            array = np.array(held_by(batch, slot, sample), order="C")
-            self._held.append(array)
-            columns[slot] = KernelArray(kernels.kernel_calls.address_of(array), array.shape, array.dtype)
+            columns[slot] = self._constant(held_by(batch, slot, sample))
         for number, step in enumerate(self.chain.steps):
             self.step = number
             begin = len(self._instructions)
@@ -124,6 +117,11 @@ class Program:
                 self._instructions[begin] = (kernels.kernel_calls.SKIP, len(self._instructions), flag.register, 0)
         self._made.clear()  # they refer to the batch
         self._finish()
+
+    def _constant(self, value: Any) -> KernelArray:
+        array = np.array(value, order="C")
+        self._held.append(array)
+        return KernelArray(kernels.kernel_calls.address_of(array), array.shape, array.dtype)
 
     def _read_file(self, flags: int, example: np.ndarray) -> KernelArray:
         """Records that the input is read from a file; its path is the first register."""
@@ -261,6 +259,7 @@ class Program:
         for output, memory in calls.outputs.items():
             columns[slots[output]] = memory
         for output, value in calls.constants.items():
+            columns[slots[output]] = self._constant(value)
             if slots[output] in self.chain.used:
                 self.given.append((slots[output], step.storages[output], value, step.step.guard))
 

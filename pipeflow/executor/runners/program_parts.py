@@ -269,6 +269,12 @@ def bits_of(value: float) -> int:
     return int(np.float64(value).view(np.int64))
 
 
+def held_by(batch: BatchRun, slot: int, sample: int) -> np.ndarray:
+    """The value of a slot for a sample."""
+    held = batch.values[slot]
+    return held[sample] if type(held) is list else held[sample, ...]
+
+
 def plain_value(given: Any) -> Any:
     """The value of an argument; if it differs from sample to sample, that of the first sample."""
     return given.value if isinstance(given, (Number, Real, Several)) else given

@@ -27,17 +27,24 @@ class RecordsResults(Protocol):
 
 
 def slots_lent(steps: Sequence[SampleStep], used: set[int]) -> set[int]:
-    """The slots that are filled in a chain and read by one step only, whose result is the same memory and is used later."""
+    """The slots of a chain whose memory is that of a result which is used later: one step only reads each of them, and the first
+    one is filled by an operator that takes memory for it. Merges and functions of the user find theirs in another way.
+    """
     found: set[int] = set()
-    own = {slot for step in steps for slot in step.step.outputs}
+    makers = {slot: step for step in steps for slot in step.step.outputs}
     read = [slot for step in steps for slot in step.step.inputs]
-    for step in reversed(steps):
-        if not step.op.calls_share or step.step.guard:
+    for last in steps:
+        step, path = last, []
+        if not last.op.calls_share or last.step.outputs[0] not in used or last.storages != ("table",) or last.sent[0]:
             continue
-        slot, (made,) = step.step.inputs[0], step.step.outputs
-        kept = made in found or (made in used and step.storages == ("table",) and not step.sent[0])
-        if kept and slot in own - used and read.count(slot) == 1:
-            found.add(slot)
+        while step.op.calls_share and not step.step.guard:
+            (slot, *_) = step.step.inputs
+            if slot in used or slot not in makers or read.count(slot) > 1:
+                break
+            path.append(slot)
+            step = makers[slot]
+        if path and type(step) is SampleStep and not (step.op.calls_share or step.step.guard):
+            found.update(path)
     return found
 
 
@@ -48,7 +55,7 @@ def share_memory(
     given, (slot,) = step.step.inputs[0], step.step.outputs
     if slot not in program.chain.used:
         return KernelArray(data.address, extents, dtype)
-    if given in program.chain.lent:
+    if given in program.chain.lent and isinstance(data.address, Number):  # else it is a constant
         program.place(step, 0, data.address, extents, dtype)
         return KernelArray(data.address, extents, dtype)
     made = program.output(step, 0, extents, dtype)
