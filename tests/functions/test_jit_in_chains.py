@@ -120,6 +120,14 @@ def without_elements(x):
     return x[:0]
 
 
+def window(x):
+    return x[2:-2, 4:20]
+
+
+def every_second_pixel(x):
+    return x[::2, ::-2]
+
+
 def several_temporaries(x):
     a = x.astype(np.float32)
     b = a * 2 - a.mean()
@@ -170,6 +178,8 @@ ONE = [
     a_small_integer,
     negative,
     without_elements,
+    window,
+    every_second_pixel,
     several_temporaries,
     larger,
     in_place,

@@ -358,35 +358,51 @@ SHORT = 32  # bytes that are copied element by element: a call for more bytes is
 
 
 @kernel
+def _copy_line(place, step, last, size, out):
+    """Copies elements of so many bytes at equal distances to contiguous memory."""
+    if step == size and last * size > SHORT:
+        _move(out, place, last * size)
+    elif size == 1:
+        for item in range(last):
+            _move_1(out + item, place + item * step)
+    elif size == 2:
+        for item in range(last):
+            _move_2(out + 2 * item, place + item * step)
+    elif size == 4:
+        for item in range(last):
+            _move_4(out + 4 * item, place + item * step)
+    else:
+        for item in range(last):
+            _move_8(out + 8 * item, place + item * step)
+
+
+@kernel
 def gather(source, out, extents, strides, axes, size):
     """Copies an array with any strides to contiguous memory. All numbers but the last two are addresses."""
-    rows = 1
-    for axis in range(axes - 1):
-        rows *= _number_at(extents + 8 * axis)
     last, step = _number_at(extents + 8 * (axes - 1)), _number_at(strides + 8 * (axes - 1))
+    left = axes - 1
+    while left and _number_at(strides + 8 * (left - 1)) == last * step:  # the axis goes on where the last one ends
+        left -= 1
+        last *= _number_at(extents + 8 * left)
     if not last:
         return
+    lines, jump = 1, 0
+    if left:
+        left -= 1
+        lines, jump = _number_at(extents + 8 * left), _number_at(strides + 8 * left)
+    rows = 1
+    for axis in range(left):
+        rows *= _number_at(extents + 8 * axis)
     for row in range(rows):
         rest, place = row, source
-        for axis in range(axes - 2, -1, -1):
+        for axis in range(left - 1, -1, -1):
             extent = _number_at(extents + 8 * axis)
             place += rest % extent * _number_at(strides + 8 * axis)
             rest //= extent
-        if step == size and last * size > SHORT:
-            _move(out, place, last * size)
-        elif size == 1:
-            for item in range(last):
-                _move_1(out + item, place + item * step)
-        elif size == 2:
-            for item in range(last):
-                _move_2(out + 2 * item, place + item * step)
-        elif size == 4:
-            for item in range(last):
-                _move_4(out + 4 * item, place + item * step)
-        else:
-            for item in range(last):
-                _move_8(out + 8 * item, place + item * step)
-        out += last * size
+        for _ in range(lines):
+            _copy_line(place, step, last, size, out)
+            place += jump
+            out += last * size
 
 
 @kernel
