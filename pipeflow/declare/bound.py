@@ -247,14 +247,18 @@ class Bound:
                 empty, shape, dtype = np.empty, specs.first.shape, specs.first.dtype  # type: ignore[union-attr]
                 return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
             return lambda inputs, _key: short(*inputs, make())
-        if self._wants_source or (self._wants_out and specs is None):
-            return self._whole(layouts)
+        if op.traits_of(constants).granularity == "batch":
+            raise ValueError("the operator works on batches, and has no short form for one sample")
+        if not memory and self._wants_out:
+            make = _allocators(count)
         fixed, draw = self._keywords, op.draw_hook
         common: dict[str, Any] = {"layouts": kind.layouts} if self._wants_layouts else {}
+        if self._wants_source:
+            common["source"] = ""
         if fixed is not None and not self._wants_key:
             # the usual case: only the memory of the result changes from call to call
             work = partial(body, **fixed, **common)
-            if memory:
+            if self._wants_out:
                 return lambda inputs, _key: self._as_output(work(*inputs, out=make()))
             if op.returns_views:
                 return lambda inputs, _key: owned(self._as_output(work(*inputs)), inputs[0])
@@ -270,7 +274,7 @@ class Bound:
                     arguments.update(draw(own_key, own, Args(**arguments)))
                 keywords = op.keywords(arguments)
                 keywords.update(common)
-            if memory:
+            if self._wants_out:
                 keywords["out"] = make()
             if self._wants_key:
                 keywords["key"] = own_key
@@ -446,6 +450,15 @@ def _maker(specs: Inferred | None, count: int) -> Callable[[], Any]:
         return partial(np.empty, specs.first.shape, specs.first.dtype)
     extents = [(spec.shape, spec.dtype) for spec in specs.specs]
     return lambda: tuple([np.empty(shape, dtype) for shape, dtype in extents])
+
+
+def _allocators(count: int) -> Callable[[], Any]:
+    """What makes the functions that allocate the outputs, if their shapes are not known before."""
+
+    def allocate(shape: Sequence[int], dtype: Any) -> np.ndarray:
+        return np.empty(tuple(shape), np.dtype(dtype))
+
+    return lambda: allocate if count == 1 else (allocate,) * count
 
 
 def shared_extents(shapes: Sequence[Sequence[int]]) -> list[int]:

@@ -259,7 +259,8 @@ def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCa
         traits = op.traits_of(call.constants)
     except Exception:
         return None
-    plain = traits.granularity == "sample" and traits.pure and not traits.user_code and not call.members
+    alone = traits.granularity == "sample" or op.ready_hook is not None
+    plain = alone and traits.pure and not traits.user_code and not call.members
     return PlainCall(call) if plain else None
 
 

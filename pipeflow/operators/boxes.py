@@ -179,6 +179,25 @@ def _(args: Any) -> None:
         raise ValueError(f"layout must be made of x, y and z, each once, got {args.layout!r}")
 
 
+@bb_flip.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_four(specs[0].shape)
+    return kernels.boxes.mapping(specs[0].dtype, *box_flip(args.ltrb, args.horizontal, args.vertical))
+
+
+@bbox_paste.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_four(specs[0].shape)
+    return kernels.boxes.mapping(specs[0].dtype, *box_paste(args.ltrb, args.ratio, args.paste_x, args.paste_y))
+
+
+@coord_flip.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, flips = specs[0].shape, (args.flip_x, args.flip_y, args.flip_z)
+    matrix = point_flip(args.layout, shape[-1] if shape else 1, flips, (args.center_x, args.center_y, args.center_z))
+    return kernels.boxes.mapping(specs[0].dtype, *matrix)
+
+
 def mapped_together(many: Many, points: Joined, mapping: Mapping) -> tuple[Any]:
     """The coordinates of all samples through one mapping."""
     require(points.values.shape[1] == len(mapping[1]))

@@ -120,6 +120,25 @@ def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np
     return out
 
 
+@crop_mirror_normalize.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    layout, shape = specs[0].layout, specs[0].shape
+    _, sizes, anchors, inside, _ = window_of(layout, shape, args)
+    channels, first = shape[layout.index("C")], channel_first(args.output_layout)
+    plain = len(layout) == 3 and inside and all(sizes) and channels
+    if not plain or padded_channels(channels, args.pad_output) > channels:
+        return None
+    work = kernels.everyday.normalize_window
+    numbers = args.mirror, per_channel(args.mean, channels, "mean"), scaled(args.std, channels, args.scale), args.shift
+    place = layout[0] == "C", *anchors
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        work(image, *place, *numbers, out, first)
+        return out
+
+    return run
+
+
 def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
     """A sequence whose channels come before its frames. (If the frames come first, the frames are passed one by one.)"""
     inner, first = layout.replace("F", ""), channel_first(args.output_layout)

@@ -239,11 +239,19 @@ def remap(
 @remap.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     image, mapx, mapy = specs
-    plain = all(one.dtype == np.float32 and len(one.shape) == 2 for one in (mapx, mapy))
-    if image.layout != "HWC" or 0 in image.shape or not plain or mapx.shape != mapy.shape:
+    if image.layout != "HWC" or 0 in image.shape or len(mapx.shape) != 2 or mapx.shape != mapy.shape:
         return None
     options = ORIGINS[args.pixel_origin], INTERPOLATIONS[args.interp]
-    return kernels.displacement.remap_again(image.dtype, image.shape[2], *options)
+    work = kernels.displacement.remap_again(image.dtype, image.shape[2], *options)
+    if work is None or mapx.dtype == mapy.dtype == np.float32:
+        return work
+    convert = [kernels.casting.casting(one.dtype, np.dtype(np.float32)) for one in (mapx, mapy)]
+
+    def run(source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, out: np.ndarray) -> np.ndarray:
+        maps = [to(one, np.empty(one.shape, np.float32)) for to, one in zip(convert, (map_x, map_y))]
+        return work(source, *maps, out)
+
+    return run
 
 
 @remap.check

@@ -342,6 +342,20 @@ def full(
     return np.broadcast_to(fill, fill.shape if shape is None else shape).copy()
 
 
+@full.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    fill = specs[0]
+    shape = fill.shape if args.shape is None else tuple(args.shape)
+    np.broadcast_to(np.empty(fill.shape), shape)  # an error if it does not fit
+
+    def run(value: np.ndarray) -> np.ndarray:
+        out = np.empty(shape, fill.dtype)
+        np.copyto(out, value)
+        return out
+
+    return run
+
+
 @full.many
 def _(many: Many) -> tuple[np.ndarray]:
     fill = many.stacked(0)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import UNKNOWN, Arg, Args, BatchCall, Sample, Spec, Traits, operator, parameters
+from pipeflow.declare import UNKNOWN, Arg, Args, BatchCall, OpDef, Sample, Spec, Traits, operator, parameters
 from pipeflow.kernels import cpu as kernels
 
 PAGE = """Each image of a batch is mixed with another one, and its labels in the same proportions. Labels are vectors
@@ -17,6 +17,7 @@ with a number for each class (one-hot or already mixed), or class numbers with `
 The partners are a random order of the batch, so they depend on its first sample and on its size.
 """
 
+FLOAT = np.dtype(np.float32)
 MIXING = parameters(
     alpha=(Arg[float], 1.0, "both parameters of the beta distribution of the shares; the smaller, the less is mixed"),
     share=(Arg[float], None, "share of the image itself, from 0 to 1; default: random"),
@@ -188,7 +189,32 @@ def _(images: Any, labels: Any, *, args: Args, batch: BatchCall) -> Any:
     return mixed(images, labels, args, batch, pasted)
 
 
-for _op in (mixup, cutmix):
+def _alone(op: OpDef, put: Any) -> None:
+    """The short form for a batch of one image, which is mixed with itself."""
+
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        image, label = specs
+        check_label(np.empty(label.shape, label.dtype), args.num_classes)
+        if args.partner not in (None, 0):
+            return None
+        vectors = np.eye(args.num_classes, dtype=FLOAT)
+
+        def run(picture: np.ndarray, target: np.ndarray, key: seeds.Key) -> tuple[np.ndarray, np.ndarray]:
+            out = np.empty(image.shape, image.dtype)
+            made, share = put(picture, picture, shares_of(args, key), key, out)
+            if args.num_classes:
+                number = target.item()
+                if number < 0:
+                    raise IndexError(number)
+                return made, vectors[number].copy()
+            return made, (target + share * (target - target)).astype(target.dtype)
+
+        return run
+
+
+for _op, _put in ((mixup, blended), (cutmix, pasted)):
+    _alone(_op, _put)
 
     @_op.infer
     def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:

@@ -109,6 +109,36 @@ def bbox_crop(boxes: Sample, labels: Sample | None = None, /, *, args: Args) -> 
     return result if labels is None else (result, labels[kept])
 
 
+def window_numbers(args: Any, normalized: bool) -> np.ndarray:
+    """The numbers of `window` as the kernels read them."""
+    known_units(args, normalized)
+    return np.concatenate(window(args))
+
+
+def shortened(compute: Any, width: int, specs: tuple[Spec, ...], numbers: tuple[Any, ...]) -> Any:
+    """A short form with a kernel that moves rows of numbers and drops some; None if rows have another width."""
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if len(shape) != 2 or shape[1] != width or dtype == np.float16 or not shape[0]:
+        return None
+    if len(specs) > 1:
+        check_labels(np.empty(specs[1].shape, bool), shape[0], "rows")
+    rows, mask = np.empty(shape, dtype), np.empty(shape[0], bool)
+    work = kernels.jit.machine_code(compute, rows, *numbers, rows, mask)
+
+    def run(given: np.ndarray, labels: np.ndarray | None = None) -> Any:
+        out, kept = np.empty(shape, dtype), np.empty(shape[0], bool)
+        count = work(np.ascontiguousarray(given), *numbers, out, kept)
+        return out[:count].copy() if labels is None else (out[:count].copy(), labels[kept])
+
+    return run
+
+
+@bbox_crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    numbers = window_numbers(args, args.bbox_normalized), bool(args.bbox_normalized), args.bbox_layout == EXTENTS
+    return shortened(kernels.boxes.crop_boxes, 4, specs, (*numbers, float(args.remove_threshold)))
+
+
 @operator(
     "coord_crop",
     takes=WINDOW | SHAPE_LAYOUT | POINTS,
@@ -125,6 +155,12 @@ def coord_crop(points: Sample, labels: Sample | None = None, /, *, args: Args) -
     moved = places * (whole if args.normalized else 1) - anchor
     inside = ((moved >= 0) & (moved <= shape)).all(1)
     return kept_points(moved / shape if args.normalized else moved, inside, points, labels, args.remove_outside)
+
+
+@coord_crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    numbers = window_numbers(args, args.normalized), bool(args.normalized), bool(args.remove_outside)
+    return shortened(kernels.boxes.crop_points, 2, specs, numbers)
 
 
 # ----------------------------------------------------------------------------------------------------

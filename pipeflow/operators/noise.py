@@ -34,6 +34,21 @@ def gaussian(
     return kernels.noise.add_gaussian(data, key.value, mean, stddev, out)
 
 
+@gaussian.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    dtype = specs[0].dtype
+    if dtype not in kernels.noise.FAST:
+        return None
+    numbers, like = (np.float32(args.mean), np.float32(args.stddev)), np.empty(0, dtype)
+    compute = kernels.jit.machine_code(kernels.noise.gaussian_flat, like, np.uint64(0), *numbers, like)
+
+    def run(data: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+        compute(data.ravel(), np.uint64(key.value), *numbers, out.ravel())
+        return out
+
+    return run
+
+
 def extents_of(shape: Sequence[int], layout: str, per_channel: bool) -> tuple[int, int, int]:
     """The number of elements before the channel axis, of channels that change together, and of elements after the axis.
 

@@ -76,6 +76,24 @@ def paste(image: Sample, /, *, args: Args, out: Out) -> Sample:
     return out
 
 
+@paste.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    _, (top, left) = canvas_of(shape, args)
+    fill, rows, columns = (
+        fill_table(args.fill_value, dtype, shape, 2),
+        slice(top, top + shape[0]),
+        slice(left, left + shape[1]),
+    )
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        out[...] = fill
+        out[rows, columns] = image
+        return out
+
+    return run
+
+
 @paste.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     extents, _ = canvas_of(specs[0].shape, args)

@@ -197,6 +197,44 @@ def _extents_of(many: Many, place: int = 0) -> tuple[int, ...]:
     return tuple(many.args.shape or ())
 
 
+def units_ready(extents: tuple[int, ...]) -> Any:
+    """A function of a key: its first numbers in [0, 1), in a shape."""
+    if not extents:
+        return lambda key: np.array(key.unit(0))
+    keys, flat = np.empty(1, np.uint64), np.empty((1, _size(extents)))
+    compute = kernels.jit.machine_code(kernels.draws.units, keys, flat)
+
+    def run(key: seeds.Key) -> np.ndarray:
+        numbers = np.empty(flat.shape)
+        compute(np.array([key.value], np.uint64), numbers)
+        return numbers.reshape(extents)
+
+    return run
+
+
+def _extents_ready(specs: tuple[Spec, ...], args: Any, place: int = 0) -> tuple[int, ...]:
+    """The shape of the numbers for a short form."""
+    return shape_of(args.shape, np.empty(specs[place].shape, bool) if len(specs) > place else None)
+
+
+@uniform.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    extents = _extents_ready(specs, args)
+    if args.values is not None or args.dtype not in (None, FLOAT):
+        return None
+    low, high = (np.array([float(end)]) for end in checked_range(args.range))
+    keys, top = np.empty(1, np.uint64), _top(low[0], high[0], FLOAT).reshape(1)
+    shape = 1, _size(extents)
+    compute = kernels.jit.machine_code(kernels.draws.uniform, keys, low, high, top, np.empty(shape, FLOAT))
+
+    def run(*inputs_and_key: Any) -> np.ndarray:
+        out = np.empty(shape, FLOAT)
+        compute(np.array([inputs_and_key[-1].value], np.uint64), low, high, top, out)
+        return out.reshape(extents)
+
+    return run
+
+
 uniform.many_loads = LOADS = (lambda: kernels.draws.loaded(), lambda: kernels.draws.load())
 uniform.infer(_infer_as(FLOAT))
 _no_bool(uniform)
@@ -230,6 +268,22 @@ def _(many: Many) -> tuple[np.ndarray]:
     return (saturate(numbers, many.args.dtype or FLOAT).reshape(many.size, *extents),)
 
 
+@normal.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    extents, dtype = _extents_ready(specs, args), args.dtype or FLOAT
+    units, mean, stddev = units_ready((2 * _size(extents),)), args.mean, args.stddev
+    if dtype.kind != "f" or not _size(extents):
+        return None
+
+    def run(*inputs_and_key: Any) -> np.ndarray:
+        numbers = seeds.normals_of(units(inputs_and_key[-1]))
+        numbers *= stddev
+        numbers += mean
+        return saturate(numbers, dtype).reshape(extents)
+
+    return run
+
+
 normal.many_loads = LOADS
 normal.infer(_infer_as(FLOAT))
 _no_bool(normal)
@@ -249,6 +303,16 @@ def coin_flip(
     extents = shape_of(args.shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     return (unit < _aligned(probability, extents, key)).astype(args.dtype or INT32)
+
+
+@coin_flip.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_probability(args.probability)
+    extents, probability, dtype = _extents_ready(specs, args), args.probability, args.dtype or INT32
+    units = units_ready(extents)
+    if not extents:
+        return lambda *inputs_and_key: np.array(inputs_and_key[-1].unit(0) < probability, dtype)
+    return lambda *inputs_and_key: (units(inputs_and_key[-1]) < probability).astype(dtype)
 
 
 coin_flip.infer(_infer_as(INT32))
@@ -321,6 +385,22 @@ def _weighted(weights: np.ndarray, size: int, unit: np.ndarray) -> np.ndarray:
     # an element of probability 0 must never be chosen, not even by rounding at the upper end
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(ends, unit, side="right"), last)
+
+
+@choice.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    extents = _extents_ready(specs, args, 1)
+    a, units = specs[0], units_ready(extents)
+    if args.p is not None or not extents or (a.shape and not a.shape[0]):
+        return None
+
+    def run(values: np.ndarray, *others_and_key: Any) -> np.ndarray:
+        unit = units(others_and_key[-1])
+        if not a.shape:
+            return _even(unit, most(values)).astype(a.dtype)
+        return values[_even(unit, a.shape[0])]
+
+    return run
 
 
 @choice.infer
@@ -416,6 +496,11 @@ def _(*, args: Args, batch: BatchCall) -> list[np.ndarray]:
     return [
         batch_permutation.body(allow_repetitions=args.allow_repetitions, no_fixed_points=args.no_fixed_points, key=key)
     ]
+
+
+@batch_permutation.ready
+def _(_specs: tuple[Spec, ...], _args: Any) -> Any:
+    return lambda _key: np.zeros((), INT32)  # the only number of a batch of one
 
 
 @batch_permutation.infer

@@ -1,5 +1,6 @@
 """Resizing: resize, random_resized_crop, resize_crop_mirror; `sampling.py` has their geometry."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -142,6 +143,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     first, count = spatial_axes(specs[0].layout)
     axes = resize_axes(specs[0].shape[first : first + count], specs[0].layout[first : first + count], args)
     taps = taps_of(axes, args)
+    if args.save_attrs:
+        return None
+    if first == 0 and not kernels.start.state.choosing:
+        wanted, dtype = tuple([len(starts) for starts, _ in taps]), specs[0].dtype
+        given = (*specs[0].shape[:count], math.prod(specs[0].shape[count:]))
+        work = kernels.resample.resampling(given, (*wanted, given[-1]), dtype, args.dtype or dtype, taps)
+        if work is not None:
+            return work
     return lambda image, out: kernels.everyday.resample_any(image, first, taps, out)
 
 

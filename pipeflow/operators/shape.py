@@ -125,6 +125,16 @@ def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -
     return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
 
+@reshape.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if len(specs) > 1:
+        return None
+    check_one_shape(args, 1)
+    own = specs[0].shape
+    shape = new_shape(own, math.prod(own), args.shape, args.rel_shape, args.src_dims, args.layout)
+    return lambda data: data.reshape(shape)
+
+
 @reshape.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
@@ -325,11 +335,23 @@ def transpose(
 transpose.calls(lambda calls: transposed(calls, order_of(len(calls.input.extents), calls.args.perm)))
 
 
+SMALL = 1 << 12  # up to this number of elements NumPy is as fast as a kernel
+
+
 @transpose.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     shape, dtype = specs[0].shape, specs[0].dtype
     order = order_of(len(shape), args.perm)
-    return kernels.moving.turning(0, shape[1], 1) if order == [1, 0, 2] and is_rgb(shape, dtype) else None
+    if order == [1, 0, 2] and is_rgb(shape, dtype):
+        return kernels.moving.turning(0, shape[1], 1)
+    if order == [2, 0, 1] and 0 < shape[2] <= 8 and 0 not in shape and dtype.itemsize <= 8:
+        return kernels.moving.separating(shape, dtype)
+
+    def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        np.copyto(out, data.transpose(order))
+        return out
+
+    return run if math.prod(shape) <= SMALL else None
 
 
 def is_rgb(shape: Sequence[int], dtype: Any) -> bool:
@@ -411,6 +433,20 @@ def check_joint(inputs: Sequence[Any], place: int) -> None:
             raise ValueError(
                 f"the inputs must have equal extents except along axis {place}, got shapes {first.shape} and {x.shape}"
             )
+
+
+@cat.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    place = joint(specs, args.axis, args.axis_name, [spec.layout for spec in specs])
+    check_joint(specs, place)
+    if place == len(specs[0].shape) - 1 and sum(spec.shape[place] for spec in specs) <= 16:
+        return None  # a kernel is faster
+
+    def run(*inputs_and_out: np.ndarray) -> np.ndarray:
+        *inputs, out = inputs_and_out
+        return np.concatenate(inputs, place, out)
+
+    return run
 
 
 @cat.infer

@@ -143,27 +143,44 @@ def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sam
         last = number == len(steps) - 1
         shape = (step.outer, *step.wanted, step.pixel)
         target = out.reshape(shape) if last else np.empty(shape, source.dtype if copied else FLOAT)
-        resample(source.reshape(step.outer, *step.given, step.pixel), tables, args, target)
+        given, wanted, both = with_neighbour(step, tables, args)
+        kernels.resample.resample_any(source.reshape(given), 1, both, target.reshape(wanted))
         source = target
     return out
 
 
-def resample(source: np.ndarray, tables: list[Any], args: Any, out: np.ndarray) -> None:
-    """Resamples one or two axes after the first one. A single axis gets a neighbour that does not change."""
+@tensor_resize.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape = specs[0].shape
+    steps = passes(shape, axes_to_resize(shape, specs[0].layout, args), 2)
+    if len(steps) != 1 or 0 in shape:
+        return None
+    (step,), work = steps, kernels.resample.resample_any
+    given, wanted, tables = with_neighbour(step, taps_of(step.axes, args), args)
+    if given[0] == 1:
+        dtype = specs[0].dtype
+        short = kernels.resample.resampling(given[1:], wanted[1:], dtype, args.dtype or dtype, tables)
+        if short is not None:
+            return short
+
+    def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        work(data.reshape(given), 1, tables, out.reshape(wanted))
+        return out
+
+    return run
+
+
+def with_neighbour(step: AxisPass, tables: list[Any], args: Any) -> tuple[Any, Any, list[Any]]:
+    """The extents of a pass before and after it, and the tables of two axes: a single axis gets a neighbour that stays."""
+    given, wanted = (step.outer, *step.given, step.pixel), (step.outer, *step.wanted, step.pixel)
     if len(tables) == 2:
-        kernels.resample.resample_any(source, 1, tables, out)
-        return
-    outer, extent, pixel = source.shape
+        return given, wanted, tables
+    outer, pixel = step.outer, step.pixel
     if pixel == 1:
         same = taps_of([Axis(outer, 0, outer, outer)], args)
-        kernels.resample.resample_any(
-            source.reshape(1, outer, extent, 1), 1, [*same, *tables], out.reshape(1, outer, -1, 1)
-        )
-        return
+        return (1, outer, *step.given, 1), (1, outer, *step.wanted, 1), [*same, *tables]
     same = taps_of([Axis(1, 0, 1, 1)], args)
-    kernels.resample.resample_any(
-        source.reshape(outer, extent, 1, pixel), 1, [*tables, *same], out.reshape(outer, -1, 1, pixel)
-    )
+    return (outer, *step.given, 1, pixel), (outer, *step.wanted, 1, pixel), [*tables, *same]
 
 
 def resized_shape(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]]) -> tuple[int, ...]:

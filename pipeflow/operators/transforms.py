@@ -352,6 +352,22 @@ def combine(*matrices: Sample, reverse_order: bool = default(False, "apply the f
     return result[:-1].astype(np.float32)
 
 
+@combine.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape = specs[0].shape
+    if len(specs) != 2 or len(shape) != 2 or shape[1] != shape[0] + 1 or specs[1].shape != shape:
+        return None
+    size, back = shape[1], args.reverse_order
+
+    def run(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+        both = np.zeros((2, size, size))
+        both[0, :-1], both[1, :-1] = one, two
+        both[:, -1, -1] = 1.0
+        return (both[0] @ both[1] if back else both[1] @ both[0])[:-1].astype(np.float32)
+
+    return run
+
+
 @combine.many
 def _(many: Many) -> tuple[np.ndarray]:
     matrices = [homogeneous_many(many.stacked(place)) for place in range(len(many.inputs))]
@@ -406,6 +422,39 @@ def scaled(values: np.ndarray, factor: float, offset: Any, dtype: np.dtype) -> n
     """Points times one factor; then the offset is added."""
     result = kernels.casting.as_type(values, FLOAT64) * factor + offset
     return kernels.casting.as_type(np.asarray(result, order="C"), dtype)
+
+
+@coord_transform.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if not shape:
+        return None
+    linear, offset = linear_and_offset(args.M, args.T, args.MT, shape[-1])
+    if dtype != args.dtype or dtype not in (FLOAT, np.float64):
+        return None
+    if not np.ndim(linear):
+
+        def scale(points: np.ndarray) -> np.ndarray:
+            result = points.astype(np.float64)
+            result *= linear
+            result += offset
+            with np.errstate(over="ignore"):
+                return result.astype(args.dtype, "C", copy=False)
+
+        return scale
+    count, size = len(linear), shape[-1]
+    ends, extents = np.array([0, math.prod(shape[:-1])]), (*shape[:-1], count)
+    rows = np.ascontiguousarray(linear, np.float64)[None]
+    each = np.array(np.broadcast_to(offset, (1, count)), np.float64)
+    given, made = np.empty((1, 1), dtype), np.empty((1, 1), args.dtype)
+    compute = kernels.jit.machine_code(kernels.boxes.map_rows, given, ends, rows, each, made)
+
+    def run(points: np.ndarray) -> np.ndarray:
+        out = np.empty(extents, args.dtype)
+        compute(points.ravel().reshape(-1, size), ends, rows, each, out.reshape(-1, count))
+        return out
+
+    return run
 
 
 def mapped_rows(values: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset: Any, dtype: np.dtype) -> np.ndarray:

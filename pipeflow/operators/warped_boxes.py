@@ -184,6 +184,31 @@ def _(many: Many) -> tuple[list[np.ndarray], ...]:
     return (found,) if labels is None else (found, parts(labels.values[kept], counts))
 
 
+@bbox_rotate.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if len(shape) != 2 or shape[1] != 4:
+        return None
+    if len(specs) > 1:
+        check_labels(np.empty(specs[1].shape, bool), shape[0], "boxes")
+    old = image_extents(args.input_shape, args.shape_layout)
+    new = rotated_extents(old, args.angle, None, args.size, args.keep_size)
+    radians = math.radians(args.angle)
+    turns = np.array([[math.cos(radians), math.sin(radians), old[1], old[0], new[1], new[0]]])
+    ends, mode = np.array([0, shape[0]]), MODES.index(args.mode)
+    options = ends, turns, mode, args.bbox_layout == EXTENTS, bool(args.bbox_normalized), float(args.remove_threshold)
+    like = np.empty((1, 4)), options, np.empty((1, 4)), np.empty(1, np.bool_), np.empty(1, np.int64)
+    compute = kernels.jit.machine_code(kernels.boxes.rotate_boxes, like[0], *options, *like[2:])
+
+    def run(boxes: np.ndarray, labels: np.ndarray | None = None) -> Any:
+        out, kept, counts = np.empty(shape), np.empty(shape[0], np.bool_), np.empty(1, np.int64)
+        compute(boxes.astype(np.float64, "C"), *options, out, kept, counts)
+        found = out[: counts[0]].astype(dtype)
+        return found if labels is None else (found, labels[kept])
+
+    return run
+
+
 bbox_rotate.many_loads = LOADS
 
 

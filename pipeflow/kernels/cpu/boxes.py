@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import kernel, plain
+from .jit import Filling, kernel, over_elements, plain
 from .noise import GOLDEN, mixed
 
 STEP = 2.0**-53
@@ -335,6 +335,23 @@ EXPAND, HALFWAY, FIXED = range(3)
 
 
 @kernel(fastmath=False)
+def limit_box(left, top, right, bottom, most_x, most_y, extents_given, threshold, out, row):
+    """Limits a box to an image and writes it to a row; False if too little of its area is left."""
+    whole = (right - left) * (bottom - top)
+    touches = right >= 0 and bottom >= 0 and left <= most_x and top <= most_y
+    left, top = limited(left, most_x), limited(top, most_y)
+    right, bottom = limited(right, most_x), limited(bottom, most_y)
+    area = (right - left) * (bottom - top)
+    share = area / whole if whole > 0 else (1.0 if touches else 0.0)
+    if not share >= threshold:
+        return False
+    if extents_given:
+        right, bottom = right - left, bottom - top
+    out[row, 0], out[row, 1], out[row, 2], out[row, 3] = left, top, right, bottom
+    return True
+
+
+@kernel(fastmath=False)
 def rotate_boxes(boxes, ends, turns, mode, extents_given, normalized, threshold, out, kept, counts):
     """Boxes that turn with their images, and are limited to the canvas; those that keep enough of their area are in `out`.
 
@@ -367,19 +384,55 @@ def rotate_boxes(boxes, ends, turns, mode, extents_given, normalized, threshold,
             if normalized:
                 left, top, right, bottom = left / wide, top / tall, right / wide, bottom / tall
                 most_x = most_y = 1.0
-            whole = (right - left) * (bottom - top)
-            touches = right >= 0 and bottom >= 0 and left <= most_x and top <= most_y
-            left, top = limited(left, most_x), limited(top, most_y)
-            right, bottom = limited(right, most_x), limited(bottom, most_y)
-            area = (right - left) * (bottom - top)
-            share = area / whole if whole > 0 else (1.0 if touches else 0.0)
-            kept[box] = share >= threshold
+            kept[box] = limit_box(left, top, right, bottom, most_x, most_y, extents_given, threshold, out, row)
             if kept[box]:
-                if extents_given:
-                    right, bottom = right - left, bottom - top
-                out[row, 0], out[row, 1], out[row, 2], out[row, 3] = left, top, right, bottom
                 row += 1
                 counts[sample] += 1
+
+
+@kernel(fastmath=False)
+def crop_boxes(boxes, window, normalized, extents_given, threshold, out, kept):
+    """Boxes in a window, limited to it; returns the number of those that keep enough of their area, which are in `out`.
+
+    `window` has its start, its extents and those of the image, each as x and y.
+    """
+    row = 0
+    for box in range(boxes.shape[0]):
+        left, top = np.float64(boxes[box, 0]), np.float64(boxes[box, 1])
+        right, bottom = np.float64(boxes[box, 2]), np.float64(boxes[box, 3])
+        if extents_given:
+            right, bottom = right + left, bottom + top
+        most_x, most_y = window[2], window[3]
+        if normalized:
+            left, top, right, bottom = left * window[4], top * window[5], right * window[4], bottom * window[5]
+        left, top, right, bottom = left - window[0], top - window[1], right - window[0], bottom - window[1]
+        if normalized:
+            left, top, right, bottom = left / most_x, top / most_y, right / most_x, bottom / most_y
+            most_x = most_y = 1.0
+        kept[box] = limit_box(left, top, right, bottom, most_x, most_y, extents_given, threshold, out, row)
+        row += kept[box]
+    return row
+
+
+@kernel(fastmath=False)
+def crop_points(points, window, normalized, remove, out, kept):
+    """Points in a window; returns the number of those that are inside, or of all, which are in `out`."""
+    row = 0
+    for point in range(points.shape[0]):
+        x, y = np.float64(points[point, 0]), np.float64(points[point, 1])
+        if normalized:
+            x, y = x * window[4], y * window[5]
+        x, y = x - window[0], y - window[1]
+        kept[point] = not remove or (x >= 0 and x <= window[2] and y >= 0 and y <= window[3])
+        if kept[point]:
+            out[row, 0], out[row, 1] = (x / window[2], y / window[3]) if normalized else (x, y)
+            row += 1
+    return row
+
+
+def mapping(dtype: np.dtype, matrix: np.ndarray, offset: np.ndarray) -> Filling | None:
+    """`mapped` with one matrix, for many calls."""
+    return over_elements(map_points, dtype, (matrix, offset), dtype) if dtype != np.float16 else None
 
 
 def mapped_rows(

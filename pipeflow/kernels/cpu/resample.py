@@ -6,13 +6,14 @@ end. Pixels outside the image are its border pixels; pixels outside a region of 
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from pipeflow.kernels.cpu import enlarging
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.everyday import CUBIC, GAUSSIAN, LANCZOS3, NEAREST, Taps
-from pipeflow.kernels.cpu.jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.jit import RAW, Filling, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.instructions import LANES as BAND
 from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
 from pipeflow.kernels.cpu.simd.sums import band_taps, pixel_taps, weighted_rows
@@ -308,6 +309,26 @@ def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> Non
         resample_plane(plain(source).reshape(height, width), y, x, out.reshape(out.shape[:2]))
         return
     resample(plain(source).reshape(height, width * pixel), pixel, y, x, out.reshape(out.shape[0], out.shape[1] * pixel))
+
+
+def resampling(
+    given: tuple[int, ...], wanted: tuple[int, ...], dtype: np.dtype, to: np.dtype, tables: Sequence[Taps]
+) -> Filling | None:
+    """`resample_any` of images (H, W, several channels) of one shape, for many calls; None if it takes other steps."""
+    if len(tables) != 2 or len(given) != 3 or (dtype, to) not in TUNED or given[2] == 1 or 0 in (*given, *wanted):
+        return None
+    (y, x), (height, width, pixel) = tables, given
+    nearest = dtype == to and y[1].shape[1] == x[1].shape[1] == 1
+    if nearest or enlarging.fits(np.empty(given, dtype), y, x, np.empty(wanted, to)):
+        return None
+    rows, result = (height, width * pixel), (wanted[0], wanted[1] * pixel)
+    compute = machine_code(resample, np.empty((1, 1), dtype), pixel, y, x, np.empty((1, 1), to))
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        compute(image.ravel().reshape(rows), pixel, y, x, out.reshape(result))
+        return out
+
+    return run
 
 
 TUNED = {

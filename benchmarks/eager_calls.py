@@ -1,0 +1,245 @@
+"""What does a call on arrays, outside of any pipeline, cost beside its kernel?
+
+    python benchmarks/eager_calls.py [parts of names]
+
+Each example of each operator is called again and again with small arrays; the arguments are written in the call, as a user
+writes them, and a random operator gets a key. "Kernel" is the time of the compiled functions, and of the functions of OpenCV
+and other libraries, that such a call makes: they are noted in one call, with their arguments, and then called alone.
+Work that an operator does with arrays of NumPy, or with objects of a library, has no such function: it counts as cost. Operators
+that write files or run code of the user are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import _lru_cache_wrapper
+from time import thread_time
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from _harness import ROOT, Target, header, save, table, verdicts
+from numba.core.dispatcher import Dispatcher
+
+from pipeflow import fn, types
+
+sys.path.insert(0, str(ROOT / "tools"))
+import example_data
+from generate_docs import examples, public
+
+ROUNDS, SECONDS = 9, 0.004
+AIM = 5.0
+WIDE = 90  # letters of a call in the table
+NAMES: dict[str, Any] = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
+LEFT_OUT = ("dump_image", "numba_function")
+LIBRARIES = ("cv2", "simplejpeg", "soundfile", "soxr", "scipy", "PIL", "imagecodecs", "lz4", "zlib")
+Noted = list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+
+
+def cases() -> dict[str, tuple[Any, Callable[[], Any]]]:
+    """The examples on arrays: their text, the operator, and the call."""
+    found = {}
+    for op in public():
+        own = op.factory is not None or op.nodes_only or op.traits_of({}).user_code or op.leaf in LEFT_OUT
+        if not own:
+            for text in examples(op):
+                found[text] = op, call_of(text, bool(op.random))
+    return found
+
+
+def call_of(text: str, random: bool) -> Callable[[], Any]:
+    """A function that makes the call; other calls among its arguments are made once, before."""
+    tree = ast.parse(text, mode="eval").body
+    assert isinstance(tree, ast.Call)
+    given = dict(NAMES)
+
+    def made(node: Any) -> Any:
+        if isinstance(node, ast.Starred):
+            return ast.Starred(made(node.value), ast.Load())
+        if not any(isinstance(part, ast.Call) for part in ast.walk(node)):
+            return node
+        name = f"argument_{len(given)}"
+        given[name] = eval(ast.unparse(node), dict(NAMES))
+        return ast.Name(name, ast.Load())
+
+    tree.args = [made(node) for node in tree.args]
+    for keyword in tree.keywords:
+        keyword.value = made(keyword.value)
+    if random:
+        tree.keywords.append(ast.keyword("key", ast.Constant(5)))
+    call: Callable[[], Any] = eval(f"lambda: {ast.unparse(tree)}", given)
+    return call
+
+
+class Noting:
+    """A function that notes its calls, apart from those inside of another one."""
+
+    inside = False
+
+    def __init__(self, function: Any, noted: Noted) -> None:
+        self._function, self._noted = function, noted
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if Noting.inside:
+            return self._function(*arguments, **keywords)
+        self._noted.append((self._function, arguments, keywords))
+        Noting.inside = True
+        try:
+            return self._function(*arguments, **keywords)
+        finally:
+            Noting.inside = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+class NotingLibrary(ModuleType):
+    """A library whose functions note their calls."""
+
+    def __init__(self, library: ModuleType, noted: Noted) -> None:
+        super().__init__(library.__name__)
+        self._library, self._noted = library, noted
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._library, name)
+        if isinstance(value, ModuleType):
+            return NotingLibrary(value, self._noted)
+        return Noting(value, self._noted) if callable(value) and not isinstance(value, type) else value
+
+
+@contextmanager
+def noting(noted: Noted) -> Iterator[None]:
+    """A context in which the kernels of the package note their calls."""
+    modules = [
+        m for name, m in list(sys.modules.items()) if name.startswith(("pipeflow.kernels.", "pipeflow.operators"))
+    ]
+    changed: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def instead(value: Any) -> Any:
+        if isinstance(value, Dispatcher) or type(getattr(value, "__self__", None)).__name__ == "_Closure":
+            return Noting(value, noted)
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
+            return NotingLibrary(value, noted)
+        if callable(value) and str(getattr(value, "__module__", "")).partition(".")[0] in LIBRARIES:
+            return Noting(value, noted) if not isinstance(value, type) else value
+        if getattr(value, "__name__", "") == "machine_code":
+            return lambda *arguments: Noting(value(*arguments), noted)
+        return value
+
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, _lru_cache_wrapper):
+                value.cache_clear()
+            kept = value if type(value) is dict and name != "__builtins__" else {}
+            for place, names in ((vars(module), [name]), (kept, list(kept))):
+                for key in names:
+                    other = instead(place[key])
+                    if other is not place[key]:
+                        changed.append((place, key, place[key]))
+                        place[key] = other
+    try:
+        yield
+    finally:
+        for place, key, value in changed:
+            place[key] = value
+        for module in modules:
+            for value in list(vars(module).values()):
+                if isinstance(value, _lru_cache_wrapper):
+                    value.cache_clear()
+
+
+def kernels_of(found: dict[str, tuple[Any, Callable[[], Any]]]) -> dict[str, Noted]:
+    """The calls of compiled functions and of libraries in a repeated call."""
+    kernels: dict[str, Noted] = {}
+    noted: Noted = []
+    with noting(noted):
+        for text, (op, call) in found.items():
+            op.forget_calls()
+            for _ in range(5):
+                noted.clear()
+                call()
+            kernels[text] = list(noted)
+    for op, _ in found.values():
+        op.forget_calls()
+    return kernels
+
+
+def replayed(noted: Noted) -> Callable[[], Any]:
+    """A function that makes the noted calls."""
+    if len(noted) == 1 and not noted[0][2]:
+        function, arguments, _ = noted[0]
+        return lambda: function(*arguments)
+
+    def all_of_them() -> None:
+        for function, arguments, keywords in noted:
+            function(*arguments, **keywords)
+
+    return all_of_them
+
+
+def microseconds(work: Callable[[], Any]) -> Callable[[], float]:
+    """A function that measures a call of ``work``; one measurement takes SECONDS."""
+    count = 1
+    while True:
+        begin = thread_time()
+        for _ in range(count):
+            work()
+        if thread_time() - begin > SECONDS / 4 or count > 1 << 16:
+            break
+        count *= 2
+    count = max(1, int(count * SECONDS / max(thread_time() - begin, 1e-6)))
+
+    def measure() -> float:
+        begin = thread_time()
+        for _ in range(count):
+            work()
+        return (thread_time() - begin) * 1e6 / count
+
+    return measure
+
+
+def measured(call: Callable[[], Any], noted: Noted) -> tuple[float, float]:
+    """(the whole call, its kernel) in us: medians of rounds in turn."""
+    for _ in range(5):
+        call()
+    whole, kernel, nothing = microseconds(call), microseconds(replayed(noted)), microseconds(lambda: None)
+    rounds = [(whole(), kernel() if noted else 0.0, nothing()) for _ in range(ROUNDS)]
+    loop = statistics.median(row[2] for row in rounds)
+    return (
+        statistics.median(row[0] for row in rounds) - loop,
+        max(0.0, statistics.median(row[1] for row in rounds) - loop) if noted else 0.0,
+    )
+
+
+def main() -> None:
+    reading = header((__doc__ or "").partition("\n")[0])
+    found = cases()
+    words = sys.argv[1:]
+    chosen = {text: case for text, case in found.items() if not words or any(word in text for word in words)}
+    for _, call in chosen.values():
+        for _ in range(3):
+            call()
+    kernels = kernels_of(chosen)
+    results = {}
+    for text, (_, call) in chosen.items():
+        whole, kernel = measured(call, kernels[text])
+        results[text] = {"call": whole, "kernel": kernel, "beside": whole - kernel}
+    rows = sorted(results.items(), key=lambda item: -item[1]["beside"])
+    table("us a call", ["call", "whole", "kernel", "beside"], [(text[:WIDE], *row.values()) for text, row in rows])
+    above = sum(row["beside"] > AIM for row in results.values())
+    print(f"\n{above} of {len(results)} above {AIM:g} us")
+    middle = statistics.median(row["beside"] for row in results.values())
+    targets = [
+        Target("us beside the kernel, the middle of all calls", middle, AIM),
+        Target("calls with more than 5 us beside the kernel", above, 0),
+    ]
+    verdicts(targets)
+    save("eager_calls", reading, results, targets)
+
+
+if __name__ == "__main__":
+    main()
