@@ -22,7 +22,8 @@ was set before it. If it ended with the first batch after some time, pipelines w
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
 there are none; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
 it: for 0.1 to 2 seconds a loop of additions takes 2.1 times as long on one of two processors, also by the clock of its thread.
-So a short loop of additions runs on each processor before and after a turn, which counts as disturbed if one of them was slow.
+So a short loop of additions runs on each processor before a turn, as soon as no pipeline works, and the turn counts as disturbed
+if one of them is slow.
 
 `--raw` keeps the figures of each pipeline in a folder, and does not measure those that it has; with `--minutes` none begins
 later. So the benchmark can be run in pieces; the last one, which finds all figures there, reports them. `--replay` predicts from
@@ -70,6 +71,7 @@ PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
 SLOWED = 1.3  # how many times as long as in the fastest case a loop of additions may take on a processor
 ADDITIONS = 3000
+IDLE_SECONDS = 0.3  # the longest time to wait until the pipelines have finished the batches that they make ahead
 PREDICTED = "num_threads", "prefetch_queue_depth", "py_num_workers", "batch_size", "parallel"
 CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
 
@@ -96,7 +98,16 @@ class Additions:
         self.processors = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
     def slowed(self) -> float:
-        """How many times as long as in the fastest case the loop takes on the slowest processor now."""
+        """How many times as long as in the fastest case the loop takes on the slowest processor, once this process is idle.
+
+        Work of a pipeline on the other processor makes the loop slow too.
+        """
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < IDLE_SECONDS:
+            used = time.process_time()
+            time.sleep(0.005)
+            if time.process_time() - used < 0.001:
+                break
         seconds = [self._seconds(processor) for processor in self.processors]
         if self.processors:
             os.sched_setaffinity(0, self.processors)
@@ -179,7 +190,7 @@ class Runner:
         self._batches, self._seconds = self._batches + before + count, self._seconds + time.perf_counter() - started
         busy_after, own_after = self._busy()
         others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
-        return Turn(samples / taken, (own_after - own) / samples, others, max(slowed, additions.slowed()))
+        return Turn(samples / taken, (own_after - own) / samples, others, slowed)
 
     def _busy(self) -> tuple[float, float]:
         """Seconds that the processors have been busy, and of these for this pipeline."""
