@@ -30,8 +30,8 @@ class Tasks(Protocol):
         Called under the lock.
         """
 
-    def perform(self, task: Any, arena: Arena, lap: Lap) -> None:
-        """Does a task."""
+    def perform(self, task: Any, arena: Arena, lap: Lap) -> Any:
+        """Does a task; returns the next one, or None if the thread has to look for work."""
 
 
 NOTICED_SECONDS = 1.0
@@ -140,6 +140,11 @@ class Crew:
             if room <= 0 or gate.open():
                 return
             room -= 1
+
+    @property
+    def changes(self) -> bool:
+        """True if a thread may have to end."""
+        return self.closing or len(self.threads) > self.size
 
     def resize(self, size: int) -> None:
         """Sets the number of threads. Those that are too many end when they have no work, the next call starts missing ones.
@@ -271,8 +276,9 @@ class Crew:
                 lap.start()
                 continue
             assert executor is not None
-            executor.perform(task, arena, lap)
-            del task, executor
+            while task is not None:
+                task = executor.perform(task, arena, lap)
+            del executor
             if self.hanging and threading.get_ident() in self.hanging:  # the function that seemed to hang has returned
                 self.hanging.discard(threading.get_ident())
                 return

@@ -116,7 +116,9 @@ class Measuring:
                     item.clock.probed, item.clock.waited = kept
 
     def _parts(self) -> list[Sequence[BoundStep]]:
-        """For every stage the steps that have clocks."""
+        """For every stage the steps that have clocks, with all that was measured so far."""
+        for stage in self.stages:
+            stage.settle()
         return [stage.steps for stage in self.stages]
 
     def figures(self, threads: Sequence[Thread]) -> Statistics:
@@ -124,6 +126,7 @@ class Measuring:
         if self._disturbed is not None and (self.alternation is not None or self.measures.batches < ENOUGH_BATCHES):
             found = self._disturbed
         else:
+            self._parts()
             found = self.measures.statistics(self.stages, self.settings, threads)
         return replace(found, caches=tuple(self.caches()))
 

@@ -435,13 +435,12 @@ class Executor(RunReports):
             add_notes(error, ["a batch was interrupted while it was made; reset() starts the epoch over"])
             raise
 
-    def perform(self, task: Task, arena: Arena, lap: Lap) -> None:
-        """Does one task; the arena and the marks belong to the calling thread."""
+    def perform(self, task: Task, arena: Arena, lap: Lap) -> Task | None:
+        """Does one task; the arena and the marks belong to the calling thread. Returns the next task of a thread of the crew."""
         batch = task.batch
         waits = False  # the worker processes have the batch and return it
         stage = batch.stage
-        runner = self.stages[stage]
-        clock = self.measures.stages[stage]
+        runner, clock = self.stages[stage], self.measures.stages[stage]
         lap.enter(clock)
         thread = threading.get_ident()
         self.watch.begin(thread)
@@ -464,11 +463,12 @@ class Executor(RunReports):
             self._advance(batch)
         with self._lock:
             if self._tasks.pop(thread, None) is not task:  # it was given up: another thread has replaced this one
-                return
+                return None
             lap.leave(clock, batch.index, task.end - task.begin)
             if self.crew.callers and (batch.done or (self._dropping and not self._tasks)):
                 self.crew.finished()
             # No other thread is woken for new work: this one claims work now, and wakes others if there is more.
+            return None if self.synchronous or self.crew.changes else self.claim()
 
     def _resume(self, batch: BatchRun) -> None:
         """Called when the worker processes are done with a batch."""

@@ -57,7 +57,7 @@ class Trace:
 
         def traced_perform(
             task: Any, arena: Any, lap: Any
-        ) -> None:  # it appends plain tuples: a Span would double the cost
+        ) -> Any:  # it appends plain tuples: a Span would double the cost
             batch, begin, end = task.batch, task.begin, task.end
             stage, index, begun = batch.stage, batch.index, wall()
             if outside[stage] and len(events) < MOST:  # it runs twice: the batch is sent, and it has returned
@@ -66,12 +66,13 @@ class Trace:
                     sent[index, stage] = begun
                 else:
                     keep(("away", number, stage, index, 0, batch.size, 0, left, begun))
-            perform(ref(), task, arena, lap)
+            following = perform(ref(), task, arena, lap)
             if len(events) < MOST:
                 thread = here()
                 if thread not in names:
                     names[thread] = threading.current_thread().name
                 keep(("stage", number, stage, index, begin, end, thread, begun, wall()))
+            return following
 
         def traced_take(handing: Any, ahead: int = 0, first: int = 0) -> Any:
             begun = wall()

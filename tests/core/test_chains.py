@@ -16,7 +16,9 @@ from generate_docs import examples, public
 from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners import chain
+from pipeflow.executor.runners.chain import ChainTimes
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import image_programs, jit, jpeg, jpeg_switch, kernel_calls, later, start
 
@@ -585,3 +587,21 @@ def test_a_damaged_sample_in_a_branch(flag, rule, monkeypatch):
     done = both(definition, monkeypatch)
     if not flag:
         assert done
+
+
+def test_the_times_of_a_chain_are_those_of_its_steps():
+    """The time of the runs is divided as that of the calls; only what is new is added, and only samples that a step ran for."""
+    times, clocks = ChainTimes(2), [Clock(), Clock(), Clock()]
+    times.spent[:] = 1, 3, 0
+    times.seconds, times.busy, times.calls, times.skipped[0] = 8.0, 4.0, 10, 4
+    for _ in range(2):
+        times.settle(clocks)
+        assert [(clock.seconds, clock.busy, clock.calls) for clock in clocks] == [
+            (2.0, 1.0, 6),
+            (6.0, 3.0, 10),
+            (0.0, 0.0, 0),
+        ]
+    times.spent[:] = 1, 4, 1
+    times.seconds, times.busy, times.calls, times.files = 10.0, 5.0, 12, 2
+    times.settle(clocks)
+    assert [(clock.seconds, clock.calls) for clock in clocks] == [(2.0, 8), (7.0, 12), (1.0, 2)]

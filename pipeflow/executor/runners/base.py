@@ -179,3 +179,6 @@ class StageRunner:
 
     def measure(self, on: bool) -> None:
         """Starts or stops the separate timing of each step."""
+
+    def settle(self) -> None:
+        """Gives the clocks of the steps what was measured so far. They are read after it."""

@@ -50,6 +50,34 @@ class ChainFiles(NamedTuple):
     paths: InputNumbers  # the address of the path of each sample
 
 
+class ChainTimes:
+    """What one thread has spent in a chain."""
+
+    __slots__ = ("_settled", "busy", "calls", "files", "seconds", "skipped", "spent")
+
+    def __init__(self, steps: int) -> None:
+        self.spent = np.zeros(steps + 1, np.int64)  # nanoseconds in the calls of each step, and of reading files
+        self.seconds = self.busy = 0.0  # of the whole runs
+        self.calls = self.files = 0  # samples, and those whose files were read
+        self.skipped = [0] * (steps + 1)  # by step, samples for which its guard is false
+        self._settled = self._sums()
+
+    def _sums(self) -> np.ndarray:
+        calls = [*[self.calls - skipped for skipped in self.skipped[:-1]], self.files]
+        return np.array([*self.spent.tolist(), *calls, self.seconds, self.busy])
+
+    def settle(self, clocks: Sequence[Clock]) -> None:
+        """Adds to the clocks what is new. The time between the calls is divided in the same proportions."""
+        now = self._sums()
+        *found, seconds, busy = (now - self._settled).tolist()
+        self._settled = now
+        spent, calls = found[: len(clocks)], found[len(clocks) :]
+        total = max(sum(spent), 1)
+        for clock, part, count in zip(clocks, spent, calls):
+            if count:
+                clock.add(seconds * part / total, busy * part / total, int(count))
+
+
 def _loaded() -> bool:
     return "pipeflow.kernels.cpu.kernel_calls" in sys.modules and kernels.kernel_calls.loaded()
 
@@ -102,7 +130,10 @@ class Chain:
         self._pause = 0
         self._lock = threading.Lock()
         self.counting = threading.Lock()  # for the clocks of the steps
-        self._guarded = any(step.step.guard for step in self.steps)
+        self._guarded = [number for number, step in enumerate(self.steps) if step.step.guard]
+        self._threads = threading.local()
+        self._times: list[ChainTimes] = []  # of all threads
+        self._untimed = np.zeros(len(self.steps) + 1, np.int64)  # not read
 
     @classmethod
     def of(cls, plan: Plan, steps: Sequence[SampleStep]) -> "Chain | None":
@@ -195,10 +226,12 @@ class Chain:
         rows: ChunkRows,
         arena: Arena,
         pool: HeapPool,
-        laps: Sequence[Clock] | None,
+        timed: bool,
         files: ChainFiles | None = None,
     ) -> np.ndarray:
-        """Runs the chain for the samples of the rows; returns those that are done. With ``files`` it reads their files."""
+        """Runs the chain for the samples of the rows; returns those that are done. With ``files`` it reads their files. If it is
+        ``timed``, ``settle`` gives the clocks of the steps their times.
+        """
         if not driver.ready(batch) or kernels.kernel_calls.clock() is None:
             return NONE  # before the kernels are loaded, or on a system without that clock
         if self._pause:
@@ -206,8 +239,9 @@ class Chain:
             return NONE
         if self._random:
             random_numbers.ready(batch)
+        times = self._times_of_thread() if timed else None
+        spent = self._untimed if times is None else times.spent
         started = timing.wall(), timing.processor()
-        spent = np.zeros(len(self.steps) + 1, np.int64)  # of the steps, and of reading files
         done: list[np.ndarray] = []
         read = 0
         for kind, samples, numbers in self._kinds(batch, rows) if files is None else self._kind_of_files(rows, files):
@@ -233,26 +267,41 @@ class Chain:
         ended = done[0] if len(done) == 1 else np.concatenate([NONE, *done])
         if files is not None:
             self._count_reads(read + len(rows.left) - len(ended), len(rows.left))
-        if laps is not None:
-            *of_steps, of_files = spent.tolist()
-            taken = timing.wall() - started[0], timing.processor() - started[1]
-            calls = [len(rows.left)] * len(self.steps)
-            if self._guarded:
-                guards = [step.step.guard for step in self.steps]
-                calls = [int(batch.flags(guard)[rows.left].sum()) if guard else len(rows.left) for guard in guards]
+        if times is not None:
+            times.seconds += timing.wall() - started[0]
+            times.busy += timing.processor() - started[1]
+            times.calls += len(rows.left)
             if files is not None:
-                of_steps, calls = [of_files, *of_steps], [len(rows.left), *calls]
-            with self.counting:
-                _count(laps, of_steps, *taken, calls)
+                times.files += len(rows.left)
+            for number in self._guarded:
+                left_out = batch.flags(self.steps[number].step.guard)[rows.left] == 0
+                times.skipped[number] += int(np.count_nonzero(left_out))
         return ended
 
+    def _times_of_thread(self) -> "ChainTimes":
+        """The times of the calling thread."""
+        known = getattr(self._threads, "times", None)
+        if known is None:
+            known = self._threads.times = ChainTimes(len(self.steps))
+            with self._lock:
+                self._times.append(known)
+        return known
+
+    def settle(self) -> None:
+        """Adds to the clocks of the steps what the threads have spent since the last call."""
+        clocks = [*[step.clock for step in self.steps], self._whole[1][0].clock]
+        with self.counting:
+            for times in self._times:
+                times.settle(clocks)
+
     def _count_reads(self, read: int, samples: int) -> None:
-        """Counts reads of files. If many are read again, for other programs or for the steps, the reader reads them once."""
-        with self._lock:
-            self._read, self._samples = self._read + read, self._samples + samples
-            if self._samples >= ENOUGH:
-                self.reads = self.reads and self._read <= MOST_READS * self._samples
-                self._read = self._samples = 0
+        """Counts reads of files. If many are read again, for other programs or for the steps, the reader reads them once. No
+        lock is needed: a chunk that is not counted does no harm.
+        """
+        self._read, self._samples = self._read + read, self._samples + samples
+        if self._samples >= ENOUGH:
+            self.reads = self.reads and self._read <= MOST_READS * self._samples
+            self._read = self._samples = 0
 
     def _kind_of_files(self, rows: ChunkRows, files: ChainFiles) -> Sequence[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples as one kind, with the address of each path."""
@@ -399,10 +448,3 @@ def _used(plan: Plan, steps: Sequence[SampleStep]) -> set[int]:
 def _data(step: SampleStep) -> Sequence[int]:
     """The slots whose samples a step reads; the predicate of a merge is a guard."""
     return step.step.inputs[:2] if type(step) is MergeStep else step.step.inputs
-
-
-def _count(laps: Sequence[Clock], spent: Sequence[int], seconds: float, busy: float, samples: Sequence[int]) -> None:
-    """Adds the times of the steps. The time between the calls is divided in the same proportions."""
-    total = max(sum(spent), 1)
-    for lap, part, calls in zip(laps, spent, samples):
-        lap.add(seconds * part / total, busy * part / total, calls)

@@ -415,7 +415,7 @@ class Program:
         tools = kernels.kernel_calls
         count = len(samples)
         columns = self._columns_of(batch)
-        if columns.table is None or not all(permit(count) for permit in self._permits):
+        if columns.table is None or (self._permits and not all(permit(count) for permit in self._permits)):
             return np.full(count, tools.REFUSED, np.int32)
         table, apart = columns.table, None
         if columns.apart:  # results that become arrays at once

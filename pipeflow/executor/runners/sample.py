@@ -130,6 +130,7 @@ class SampleStage(StageRunner):
 
     def _use(self, chain: "Chain | None") -> None:
         """Uses a chain from the next batch on, or from the next chunk on."""
+        self.settle()
         self.chain = chain
         tables: set[int] = set() if chain is None else {*chain.tables}
         self._stored = [  # the steps that need memory or lists for results
@@ -240,14 +241,12 @@ class SampleStage(StageRunner):
         if chain is None or self._measured or batch.absent or batch.failures:
             return None
         files = chain.files(batch)
-        first = 0 if files is not None else chain.begin
         if files is None and chain.begin:
             return None
         if len(self._numbers) < end:
             self._numbers = np.arange(end)
         rows = ChunkRows(self.slots, self._numbers[begin:end])
-        clocks = [step.clock for step in self.steps[first:]] if self._apart(self.steps) else None
-        rows.chained = chain.run(batch, rows, arena, self.pool, clocks, files)
+        rows.chained = chain.run(batch, rows, arena, self.pool, self._apart(self.steps), files)
         rows.by_chain = files is not None
         return rows
 
@@ -345,7 +344,7 @@ class SampleStage(StageRunner):
                 )
         done = rows.chained
         if done is None:
-            done = chain.run(batch, rows, arena, self.pool, laps and laps[begin : chain.end], files)
+            done = chain.run(batch, rows, arena, self.pool, laps is not None, files)
         if len(done) == len(rows.left) and not chain.later:
             return
         ready = set(done.tolist())
@@ -466,6 +465,11 @@ class SampleStage(StageRunner):
         """Does nothing: in this stage a row always fails alone."""
         del keeps_rows
         self._stand_in = stand_in
+
+    def settle(self) -> None:
+        """The clocks get the times of the chain."""
+        if self.chain is not None:
+            self.chain.settle()
 
     def measure(self, on: bool) -> None:
         """True if each of several steps has its own clock, also if its samples take little time."""
