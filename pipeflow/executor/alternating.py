@@ -1,7 +1,8 @@
-"""How much more processor time does work take if all threads work? They share caches, memory, the interpreter, perhaps a core.
+"""How much more processor time does work take if all threads work, and how long does it wait if only one does?
 
-After its probe, ``Pipeline.measure`` lets one thread and all threads work in turn, for short times, so that a change of the
-machine's speed affects both alike. A model needs the ratio to predict other numbers of threads.
+Threads share caches, memory, the interpreter, perhaps a core. After its probe, ``Pipeline.measure`` lets one thread and all threads
+work in turn, for short times, so that a change of the machine's speed affects both alike. A model needs both to predict other
+numbers of threads: work that waits only next to other threads waits for these, and more threads do not hide that.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ class Alternation:
         self._clocks, self._most, self._skipped = clocks, threads, depth + 1
         self._count = -self._skipped  # batches of a phase; below zero those that were made before it
         self._begun = self._first = 0.0
-        self._work: dict[int, list[list[float]]] = {1: [], threads: []}  # of each phase, by the number of threads
+        # For each phase the work of each stage, by the number of threads: processor seconds of a sample, and seconds of waiting.
+        self._work: dict[int, list[list[tuple[float, float]]]] = {1: [], threads: []}
 
     def delivered(self, now: float) -> bool:
         """Counts a batch; True if the number of threads has changed."""
@@ -49,13 +51,25 @@ class Alternation:
         """For each stage its processor time with all threads, as a multiple of that with one; None without work."""
         found: list[float | None] = []
         for place in range(len(self._clocks)):
-            pairs = [(one[place], all_[place]) for one, all_ in zip(self._work[1], self._work[self._most])]
-            ratios = [all_ / one for one, all_ in pairs if one > 0 and all_ > 0]
+            ratios = [all_[0] / one[0] for one, all_ in self._pairs(place) if one[0] > 0 and all_[0] > 0]
             found.append(min(max(1.0, median(ratios)), MOST) if ratios else None)
         return found
 
+    def waits(self) -> list[float | None]:
+        """For each stage the waiting of one thread for a sample, as a share of that with all threads; None without waiting."""
+        found: list[float | None] = []
+        for place in range(len(self._clocks)):
+            one, all_ = (median(row[1] for row in rows) for rows in zip(*self._pairs(place), strict=True))
+            found.append(min(one / all_, 1.0) if all_ > 0 else None)
+        return found
 
-def _work_of(clock: Clock) -> float:
-    """Processor seconds of a sample."""
+    def _pairs(self, place: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+        """The work of a stage with one thread and with all, for each pair of phases."""
+        return [(one[place], all_[place]) for one, all_ in zip(self._work[1], self._work[self._most])]
+
+
+def _work_of(clock: Clock) -> tuple[float, float]:
+    """Processor seconds of a sample, and seconds of waiting."""
     rows = tuple(clock.tasks or ())
-    return sum(row[3] for row in rows) / max(1, sum(row[1] or 1 for row in rows))
+    samples = max(1, sum(row[1] or 1 for row in rows))
+    return sum(row[3] for row in rows) / samples, sum(max(0.0, row[2] - row[3]) for row in rows) / samples

@@ -271,6 +271,7 @@ class Measures:
             clock.tasks = deque(maxlen=KEPT_TASKS)
         self.probe: GilProbe | None = None
         self.crowding: list[float | None] = [None] * len(self.stages)  # of each stage (``alternating.py``)
+        self.alone = self.crowding
         self._threads: Sequence[threading.Thread] = ()
         self._reset()
 
@@ -357,15 +358,15 @@ class Measures:
         steps: list[StepFigures] = []
         stages: list[StageFigures] = []
         elapsed = self.last - self.began
-        for clock, stage, runner, crowding in zip(self.stages, self.plan.stages, runners, self.crowding):
+        turns = zip(self.crowding, self.alone)
+        for clock, stage, runner, (crowding, alone) in zip(self.stages, self.plan.stages, runners, turns):
             found = _of_stage(self.plan, stage, clock, runner.steps, elapsed) if stage.steps else []
             if found:
                 places = tuple(range(len(steps), len(steps) + len(found)))
                 apart = runner.steps[0].clock if len(runner.steps) == 1 else None
                 course = _course_of(clock, found, places, self.batches, apart)
-                stages.append(
-                    replace(course, chunk_seconds=runner.chunk_seconds, meets=runner.meets, crowding=crowding)
-                )
+                limits, meets = runner.chunk_seconds, runner.meets
+                stages.append(replace(course, chunk_seconds=limits, meets=meets, crowding=crowding, alone=alone))
             steps += found
         queued = 0.0
         if self.batches:

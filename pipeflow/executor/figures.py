@@ -53,6 +53,7 @@ class StageFigures:
     chunk_seconds: tuple[float, float] = chunks.SAMPLES  # limits of the work that a thread takes at once
     meets: bool = False  # its functions may wait for each other: so all threads work
     crowding: float | None = None  # its processor time with all threads, as a multiple of that with one, if measured
+    alone: float | None = None  # how long one thread waits for a sample, as a share of that with all, if measured
 
 
 @dataclass(frozen=True)

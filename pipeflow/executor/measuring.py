@@ -72,7 +72,7 @@ class Measuring:
             self._begin(threads, probed=True)
         elif turns is not None and turns.delivered(self.measures.last):
             if turns.over:
-                self.measures.crowding = turns.ratios()
+                self.measures.crowding, self.measures.alone = turns.ratios(), turns.waits()
                 self.alternation = None
                 self._begin(threads, probed=True)
             return turns.threads

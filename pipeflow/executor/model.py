@@ -289,6 +289,10 @@ class Model:
             kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
+        if stage.alone is not None and waits > 0:
+            # What waits only next to other threads waits for these: with more threads for longer, alone not at all.
+            own = min(1.0, stage.alone * all_waits / waits)
+            waits *= own + (1 - own) * (threads - 1) / max(1, self._threads - 1)
         crowding = stage.crowding
         if crowding is not None:
             factor = crowding ** (_crowd(threads, self._threads) - 1)

@@ -1,4 +1,4 @@
-"""One thread and all threads in turn: what `measure` finds out about the time that they take from each other."""
+"""One thread and all threads in turn: what `measure` finds out about the time that they take from each other, or wait."""
 
 from collections import deque
 from dataclasses import replace
@@ -17,8 +17,9 @@ from pipeflow.executor.model import Model
 class Run:
     """A pipeline whose samples take a second on one thread and ``ratio`` seconds on several; batches come every ``seconds``."""
 
-    def __init__(self, ratio, seconds=0.01, drift=1.0):
+    def __init__(self, ratio, seconds=0.01, drift=1.0, waits=(1.0, 1.0)):
         self.ratio, self.seconds, self.drift, self.speed, self.now = ratio, seconds, drift, 1.0, 10.0
+        self.waits = waits  # seconds that a sample waits with one thread, and with several
         self.clock, self.idle = Clock(), Clock()
         for clock in (self.clock, self.idle):
             clock.tasks = deque(maxlen=1024)
@@ -31,7 +32,8 @@ class Run:
             self.speed *= self.drift
             self.used.append(self.turns.threads)
             work = self.speed * (1.0 if self.turns.threads == 1 else self.ratio)
-            self.clock.tasks.append((0, 8, 9.0, 8 * work))
+            waits = self.waits[self.turns.threads > 1]
+            self.clock.tasks.append((0, 8, 8 * (work + waits), 8 * work))
             self.turns.delivered(self.now)
         return self.turns.ratios()
 
@@ -52,6 +54,16 @@ def test_it_has_limits(ratio, expected):
     assert Run(ratio).until_over()[0] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("waits", "expected"), [((0.5, 2.0), 0.25), ((0.0, 2.0), 0.0), ((3.0, 2.0), 1.0), ((0.5, 0.0), None)]
+)
+def test_the_waiting_of_one_thread(waits, expected):
+    """As a share of the waiting with all threads; a stage without work has none."""
+    run = Run(1.5, waits=waits)
+    run.until_over()
+    assert run.turns.waits() == [expected if expected is None else pytest.approx(expected), None]
+
+
 def test_batches_that_take_long_end_it_early():
     """Two phases of three batches are enough then."""
     run = Run(2.0, seconds=2 * LONGEST_SECONDS)
@@ -69,11 +81,27 @@ def test_a_model_uses_it_for_other_numbers_of_threads():
     assert pace(crowded, threads=4) == pytest.approx(0.012, rel=0.02)
 
 
-def crowding(found, ratio):
+@pytest.mark.parametrize(
+    ("alone", "expected"),
+    # Of 24 ms for a batch, the threads are on a processor for 12, and wait for 12, which nothing explains.
+    [
+        (1.0, {1: 0.024, 2: 0.012, 4: 0.006}),  # they sleep: more threads hide it
+        (0.0, {1: 0.012, 2: 0.012, 4: 0.012}),  # they wait for each other: (12 + 3 * 12) / 4
+        (0.5, {1: 0.018, 2: 0.012, 4: 0.009}),  # one half each: (12 + 6 + 3 * 6) / 4
+    ],
+)
+def test_a_model_knows_which_waits_more_threads_hide(alone, expected):
+    """Those that one thread has too."""
+    found = crowding(model(step("pool", 0.024, busy=0.012), pace=0.012, processors=8), 1.0, alone)
+    for threads, seconds in expected.items():
+        assert pace(found, threads=threads) == pytest.approx(seconds, rel=0.03)
+
+
+def crowding(found, ratio, alone=None):
     """The same figures with a measured ratio of their only stage."""
     run = found.run
     work = ((12, run.per_batch(run.steps[0].seconds), run.per_batch(run.steps[0].busy)),)
-    return Model(replace(run, stages=(StageFigures("pool", (0,), (work,), crowding=ratio),)))
+    return Model(replace(run, stages=(StageFigures("pool", (0,), (work,), crowding=ratio, alone=alone),)))
 
 
 @pytest.mark.parametrize(
