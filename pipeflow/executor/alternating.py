@@ -1,8 +1,8 @@
 """How much more processor time does work take if all threads work, and how long does it wait if only one does?
 
-Threads share caches, memory, the interpreter, perhaps a core. After its probe, ``Pipeline.measure`` lets one thread and all threads
-work in turn, for short times, so that a change of the machine's speed affects both alike. A model needs both to predict other
-numbers of threads: work that waits only next to other threads waits for these, and more threads do not hide that.
+Threads share caches, memory, the interpreter, perhaps a core. After its probe, ``Pipeline.measure`` lets one thread and all
+threads work in turn, for short times, so that a change of the machine's speed affects both alike. A model needs both to predict
+other numbers of threads: work that waits only next to other threads waits for these, and more threads do not hide that.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,6 @@ from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Number, registry
 from pipeflow.errors import BadData
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners import chain, late_code, program
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import audio_headers, audio_wav, kernel_calls
@@ -379,13 +378,6 @@ def test_steps_have_their_times():
     assert clocks.keys() == names
     # The report joins the steps if other work took most of the time of their stage, as on a busy machine.
     assert all(clock.seconds > 0 and clock.calls > 0 for clock in clocks.values())
-
-
-def test_the_time_of_a_chain_is_divided_like_that_of_its_calls():
-    """Of eight seconds, four of them on a processor, the calls of the second step took three quarters."""
-    laps = [Clock(), Clock()]
-    chain._count(laps, np.array([5, 15]), 8.0, 4.0, [3, 2])
-    assert [(lap.seconds, lap.busy, lap.calls) for lap in laps] == [(2.0, 1.0, 3), (6.0, 3.0, 2)]
 
 
 def test_headers_are_read_as_the_decoder_reads_them(mutants):

@@ -95,6 +95,23 @@ def test_a_dead_worker_is_reported_in_words_and_replaced(pool):
         assert pool.statistics()["replaced_workers"] == number
 
 
+def test_the_number_of_a_process_may_be_used_again():
+    """The end of an earlier process with this number is not that of the new one."""
+    server_side = []
+
+    def start(ends):
+        server_side.append(ends.child.dup())
+        return SimpleNamespace(wait=lambda _=None: 0, poll=lambda: None)
+
+    server = zygote.ForkServer(start)
+    ended, born = zygote._ENDED, zygote._BORN
+    for record in ((ended, 7, 0), (born, 7, 0), (ended, 7, signal.SIGSEGV)):
+        server_side[0].sendall(zygote._RECORD.pack(*record))
+    assert server.exit_status(server.launch(()), LONG) == -signal.SIGSEGV
+    server.close()
+    server_side[0].close()
+
+
 def test_a_segfault_brings_the_python_stack(pool):
     """The note of a crash shows the user's file and function."""
     with pytest.raises(WorkerDied) as info:

@@ -324,6 +324,7 @@ class ForkServer:
             data += self._control.recv(_RECORD.size - len(data))
         kind, pid, status = _RECORD.unpack(data)
         if kind == _BORN:
+            self._ends.pop(pid, None)  # of an earlier process with this number, whose end was not asked for
             return Process(pid, descriptors[0] if descriptors else None, self)
         self._ends[pid] = os.waitstatus_to_exitcode(status)
         return None

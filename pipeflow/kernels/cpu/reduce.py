@@ -80,8 +80,7 @@ NARROW = 16  # the inner axes that are folded have fewer elements
 MOST_FOLDED = FOLDS[0] * (NARROW - 1)
 
 
-@kernel
-def fold_of(reduced, inner):
+def _fold_of(reduced, inner):
     """The parts of the reduced axis that are next to each other, so that a narrow inner axis is wide enough for vectors."""
     for fold in FOLDS:
         if inner < NARROW and reduced % fold == 0 and reduced >= 4 * fold:
@@ -89,10 +88,13 @@ def fold_of(reduced, inner):
     return 1
 
 
+fold_of = kernel(_fold_of)
+
+
 def folded(data: np.ndarray) -> np.ndarray:
-    """Splits the reduced axis in two; see `fold_of`, of which this is the form in Python."""
+    """Splits the reduced axis in two; see `fold_of`, of which this uses the form in Python."""
     outer, reduced, inner = data.shape
-    fold = fold_of.py_func(reduced, inner)
+    fold = _fold_of(reduced, inner)
     return data.reshape(outer, reduced // fold, fold * inner)
 
 
