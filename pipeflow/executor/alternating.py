@@ -11,6 +11,7 @@ from statistics import median
 from pipeflow.executor.clocks import Clock
 
 PHASES = 10  # half of them with one thread
+ENOUGH_PAIRS = 2  # of these, if measuring ends before
 PHASE_SECONDS = 0.02
 PHASE_BATCHES = 3
 LONGEST_SECONDS = 1.0  # it ends early if batches take long
@@ -46,6 +47,11 @@ class Alternation:
         if phases % 2 == 0 and (phases >= PHASES or now - self._first > LONGEST_SECONDS):
             self.over, self.threads = True, self._most
         return True
+
+    @property
+    def pairs(self) -> int:
+        """The number of phases with one thread that have a phase with all threads next to them."""
+        return min(map(len, self._work.values()))
 
     def ratios(self) -> list[float | None]:
         """For each stage its processor time with all threads, as a multiple of that with one; None without work."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import timing
-from pipeflow.executor.alternating import Alternation
+from pipeflow.executor.alternating import ENOUGH_PAIRS, Alternation
 from pipeflow.executor.batch import BatchRun, Wait
 from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import ENOUGH_BATCHES, CacheFigures, Statistics
@@ -81,7 +81,11 @@ class Measuring:
     def over(self) -> int:
         """Ends the turns of different numbers of threads; returns the number of threads, 0 if there were no turns."""
         turns, self.alternation = self.alternation, None
-        return 0 if turns is None else self.settings.threads
+        if turns is None:
+            return 0
+        if turns.pairs >= ENOUGH_PAIRS:
+            self.measures.crowding, self.measures.alone = turns.ratios(), turns.waits()
+        return self.settings.threads
 
     def _shared(self) -> bool:
         """True if several threads share a stage, no function in it waits for another, and their number does not change."""

@@ -94,7 +94,8 @@ class Model:
             scene = self._scene(changes)
             pace = max(Simulation(scene).run().pace * self.factor, self._least(scene))
             most = max(2, round(self.run.processors))
-            if scene.threads > most and self._computes(scene.parts):  # they also compute if they take turns
+            # They also compute if they take turns. One thread has only the waits that more threads hide, none for other threads.
+            if scene.threads > most and self._computes(self._parts(changes, 1)[0]):
                 fewer = self.predict(replace(changes, threads=most)).pace
                 pace = max(pace, fewer * (1 + TURNS * math.log2(scene.threads / most)))
             self._known[key] = Prediction(pace, scene.batch_size / pace)

@@ -81,6 +81,7 @@ WORTH = 0.03  # more threads or batches ahead are kept if batches come so much m
 WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
 SLOWER = 1.5
 OTHERS = 2
+SOON = 32  # batches until the second of these windows, if batches are quicker
 MOST_THREADS = 32
 MOST_AHEAD = 16
 WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
@@ -297,7 +298,8 @@ class Tuner:
             self._rest = min(2 * self._rest, LONGEST_REST)
             self._skip = self._rest
             if self._best is not None and window.is_bottleneck and self._is_other(pace):
-                self._others, self._skip = self._others + 1, REST
+                # Slow batches may be an accident that lasts for a second; quick ones are none, but were perhaps made ahead.
+                self._others, self._skip = self._others + 1, REST if pace > self._best else SOON
             else:
                 self._others = 0
             if self._others == OTHERS:

@@ -81,6 +81,33 @@ def test_a_model_uses_it_for_other_numbers_of_threads():
     assert pace(crowded, threads=4) == pytest.approx(0.012, rel=0.02)
 
 
+@pytest.mark.parametrize(("phases", "known"), [(3, False), (4, True), (5, True)])
+def test_what_was_measured_counts_if_measuring_ends_early(phases, known):
+    """Two phases with one thread and two with all are enough."""
+
+    def define():
+        return fn.flip(fn.external_source(lambda: np.zeros((4, 300, 300, 3), np.uint8)), horizontal=1)
+
+    pipe = pipeline_def(define, num_threads=2, batch_size=4, device_id=None)()
+    pipe.run()
+    executor = pipe._executor
+    with pipe.measure():
+        executor.measures.probe.close()
+        executor.measures.probe._first = -1e9
+        pipe.run()
+        turns = executor.measuring.alternation
+        for phase in range(phases):
+            turns._work[(1, 2)[phase % 2]].append([(1.0 + phase % 2, 0.5)] * len(executor.stages))
+    assert (executor.measures.crowding[0] is not None) == known
+    assert (executor.measures.alone[0] is not None) == known
+
+
+def test_more_threads_than_processors_do_not_help_work_that_waits_only_for_other_threads():
+    """A fifth of the time of two threads is such waiting, so eight threads are not faster than two."""
+    found = crowding(model(step("pool", 0.024, busy=0.018), pace=0.012, processors=2), 1.0, 0.0)
+    assert pace(found, threads=8) >= pace(found, threads=2)
+
+
 @pytest.mark.parametrize(
     ("alone", "expected"),
     # Of 24 ms for a batch, the threads are on a processor for 12, and wait for 12, which nothing explains.
