@@ -37,7 +37,7 @@ class Brisk:
         """None if the batches must be made by threads."""
         if settings.synchronous:
             return None
-        if any(runner.meets or runner.strands > 1 or runner.alone_if_better for runner in stages):
+        if any(runner.meets or runner.strands > 1 for runner in stages):
             return None
         steps = [item for runner in stages for item in runner.steps]
         return None if any(_stays_in_threads(item) for item in steps) else cls()

@@ -232,9 +232,6 @@ STAYS = {
     "function that writes": lambda: fn.python_function(fn.random.uniform(), function=lambda x: np.add(x, 1, x)),
     "time limit": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, timeout=100.0),
     "chosen threads": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, parallel="threads"),
-    "threads, if they are faster": lambda: fn.python_function(
-        fn.random.uniform(), function=lambda x: x + 1, parallel="auto"
-    ),
     "compiled function": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1, jit=True),
 }
 MOVES = {
@@ -246,6 +243,9 @@ MOVES = {
     "function": lambda: fn.python_function(fn.random.uniform(), function=lambda x: x + 1),
     "function with random numbers": lambda: fn.python_function(
         fn.random.uniform(), function=lambda x, rng: x + rng.integers(10)
+    ),
+    "threads, if they are faster": lambda: fn.python_function(
+        fn.random.uniform(), function=lambda x: x + 1, parallel="auto"
     ),
     "function of a batch": lambda: fn.python_function(
         fn.random.uniform(), function=lambda batch: [x + 1 for x in batch], batch_processing=True
