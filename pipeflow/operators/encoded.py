@@ -25,10 +25,7 @@ def encoded(data: np.ndarray, what: str = "an encoded image") -> np.ndarray:
 
 def path(data: np.ndarray) -> str:
     """The path that a sample holds as text, or as bytes with or without a zero at their end."""
-    if data.dtype == object and data.size == 1 and isinstance(data.item(), str):
-        name = data.item()
-    else:
-        name = os.fsdecode(path_bytes(data))
+    name = os.fsdecode(path_bytes(data))
     if not name:
         raise ValueError("the path of the file to read is empty")
     return name
