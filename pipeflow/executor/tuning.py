@@ -24,9 +24,11 @@ The rules:
    REVIEW_SECONDS. This is a review: the kept settings are used meanwhile, for so long between two windows with others that these
    cost at most REVIEW_COST of the time.
 8. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
-   waits and the batches of OTHERS windows take SLOWER times as long as before, or as short (a cache is full, compiled code has
-   taken over), it begins again. One such window may be an accident: processors are slow for a second now and then.
-9. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
+   waits and the batches of OTHERS windows take SLOWER times as long as before, or as short (a cache is full), it begins again.
+   One such window may be an accident: processors are slow for a second now and then.
+9. If other code takes over the work of a step (``StageRunner.takeovers``), everything measured before is forgotten, and it
+   begins again with rule 1. This is a fact, not a guess from times: the stages report it.
+10. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
    exceed it is not tried.
 
 No setting changes the result of any batch. The clock is read by the caller, once a batch.
@@ -40,6 +42,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from pipeflow.executor.chosen import ALONE, COMPUTING, FULL, Chosen, can_help
 from pipeflow.executor.contest import (
     MOST_WINDOWS,
     OBVIOUS,
@@ -85,22 +88,8 @@ SOON = 32  # batches until the second of these windows, if batches are quicker
 MOST_THREADS = 32
 MOST_AHEAD = 16
 WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
-FULL = 0.9  # a share of the time: threads, processors or a stage that are at work for longer have no time left
-OCCUPIED = 0.7  # share of the time that threads have work, if more of them may do more
-COMPUTING = (
-    0.75  # share of the time that threads are on a processor, if they do not wait; and processors of a busy process
-)
 TURNS = 0.1  # the logarithm of what a batch probably needs less of the processors if one thread does what several do in turn
-ALONE = 1.2  # processors for a thread that does the work of others too: what they lose by taking turns is not work
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
-
-
-class Chosen(NamedTuple):
-    """The settings that a tuner changes."""
-
-    threads: int
-    depth: int  # batches made ahead
-    alone: bool = False  # only one thread at a time calls functions with parallel="auto"
 
 
 class _TunedWindow(NamedTuple):
@@ -126,14 +115,18 @@ class Tuner:
         processors: int = 1,
         look: "Callable[[], Effort] | None" = None,
         whole: bool = True,
+        takeovers: "Callable[[], int]" = int,
     ) -> None:
-        """``whole`` is False if other processes do a part of the work, which ``look`` does not see."""
+        """``whole`` is False if other processes do a part of the work, which ``look`` does not see. ``takeovers`` returns another
+        number when other code has taken over the work of a step.
+        """
         self.threads, self.depth, self.alone = max(threads, least_threads), depth, tunes_alone
         self.most = self.threads  # the largest number of threads so far
         self._tunes_threads, self._tunes_depth, self._tunes_alone = tunes_threads, tunes_depth, tunes_alone
         self._memory = memory
         self._least = least_threads
         self._processors, self._look, self._whole = processors, look, whole
+        self._takeovers, self._code = takeovers, takeovers()
         self.settled = False
         self.reason = "not measured yet"
         self.changes = 0
@@ -197,11 +190,12 @@ class Tuner:
             available_cpus(),
             look,
             whole,
+            lambda: sum([runner.takeovers() for runner in stages]),
         )
 
     def rests(self) -> bool:
         """Counts a batch for which nothing is to be done: the settings are settled, and no memory is counted; else False."""
-        if not self.settled or self._skip <= 0 or self._memory is not None:
+        if not self.settled or self._skip <= 0 or self._memory is not None or self._takeovers() != self._code:
             return False
         self._skip -= 1
         return True
@@ -212,6 +206,9 @@ class Tuner:
         self._batches += 1
         self._reserved = reserved
         self._keep_budget()
+        if (code := self._takeovers()) != self._code:
+            self._code = code
+            self._forget()
         if self._skip > 0:
             self._skip -= 1
         elif self._begin is None:
@@ -333,6 +330,17 @@ class Tuner:
         self._skip, self._owed, self._settled_at = 0, 0.0, 0.0
         self._first_rest = min(2 * self._first_rest, LONGEST_REST)
         self._latest.clear()
+
+    def _forget(self) -> None:
+        """Begins as with a new pipeline: other code does the work now. Batches that were made ahead are not counted."""
+        rest, self.reason = self._first_rest, "not measured yet: other code does the work now"
+        self._begin_again()
+        self._first_rest = rest
+        self._contest, self._left, self.reviewing, self._doubtful = None, [], False, False
+        depth = max(self.depth, self._first.depth)
+        self._use(self._first)
+        self._kept, self._skip = self._first, max(depth + 1, WINDOW // 2)
+        self._start_window()
 
     def _settle_briefly(self, work: Effort | None) -> None:
         """Settles after the first window. Threads that take the interpreter from each other are slower than one."""
@@ -478,7 +486,7 @@ class Tuner:
         work = self._latest[self._kept].work
         if any(self._shows_worse(earlier, window, change) for earlier, window in self._latest.items()):
             return False
-        return work is None or _can_help(
+        return work is None or can_help(
             work, change, self._kept, self._processors, COMPUTING if self._whole else COMPUTING / 2
         )
 
@@ -578,21 +586,3 @@ class Tuner:
 
     def __str__(self) -> str:
         return f"num_threads={self.kept.threads}, prefetch_queue_depth={self.kept.depth}: {self.reason}"
-
-
-def _can_help(work: Effort, change: Chosen, kept: Chosen, processors: float, computing_share: float) -> bool:
-    """False if a change of the settings, at which the threads did this work, cannot make batches come more often.
-
-    Threads that are on a processor for ``computing_share`` of their time do not wait for anything else.
-    """
-    saturated = work.used >= FULL * processors
-    ordered = max(work.ordered, work.alone) if change.alone else work.ordered
-    if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
-        return work.used >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
-    if change.threads > kept.threads:
-        computing = kept.threads >= processors and work.busy > computing_share * work.inside
-        occupied = work.alone if kept.alone and not change.alone else work.inside / kept.threads
-        return not (saturated or computing) and occupied >= OCCUPIED and ordered < FULL
-    if change.alone != kept.alone:
-        return kept.threads > 1
-    return ordered < FULL and (work.inside < FULL * kept.threads or not saturated)

@@ -18,7 +18,7 @@ from numba.core.errors import TypingError
 from scipy import linalg, ndimage
 
 from pipeflow import fn, pipeline_def
-from pipeflow.kernels import cpu
+from pipeflow.kernels import cpu, decisions
 from pipeflow.operators.functions import compiling
 from pipeflow.operators.functions.state import state_of
 
@@ -355,6 +355,42 @@ class TestTrials:
             same(made(np.arange(3.0)), np.arange(3.0) * 2)
         assert len(counted) == trials.CHECKED + 2
         assert [report.state for report in made.reports()] == ["compiled"]
+
+    @pytest.mark.parametrize("seconds", [0.0, 1.0])
+    def test_each_decision_is_counted(self, monkeypatch, seconds):
+        """Compiled code takes over and gives a wrong result later, or is not faster: then other code works from now on."""
+        now = [0.0]
+
+        def compiled(x):
+            now[0] += seconds
+            return x * 2
+
+        def function(x):
+            return x * 2
+
+        monkeypatch.setattr(trials.timing, "processor", lambda: now[0])
+        compiler = Compiler(monkeypatch, compiled)
+        made = trials.Tried(function, None, ())
+        for _ in range(trials.CHECKED):
+            assert decisions.decided(function) == 0
+            made(np.arange(3.0))
+        assert decisions.decided(function) == 1
+        compiler.call = np.negative
+        for _ in range(trials.EVERY):
+            made(np.arange(3.0))
+        assert decisions.decided(function) == (1 if seconds else 2)
+
+    def test_code_that_cannot_be_compiled_is_decided_too(self, monkeypatch):
+        """The compiler has disturbed what was measured meanwhile."""
+        Compiler(monkeypatch, plain, TypingError("no"))
+
+        def function(x):
+            return x * 2
+
+        made = trials.Tried(function, None, ())
+        for _ in range(3):
+            made(np.arange(3.0))
+        assert decisions.decided(function) == 1
 
     def test_comparing_costs_at_most_a_fiftieth(self, monkeypatch):
         """A plain function that takes a hundred times as long is called for one sample in 5000."""

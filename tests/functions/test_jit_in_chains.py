@@ -10,7 +10,7 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from pipeflow import Spec, fn, pipeline_def, types
 from pipeflow.executor.runners import chain
-from pipeflow.kernels import cpu
+from pipeflow.kernels import cpu, decisions
 from pipeflow.kernels.cpu import kernel_calls, start, user_calls
 
 RNG = np.random.default_rng(3)
@@ -556,6 +556,31 @@ def test_auto_joins_after_the_comparisons(tmp_path, monkeypatch):
     assert sum(done) + len(calls) >= 12 * len(SAMPLES)
     assert sum(done) >= len(SAMPLES)
     assert len(calls) >= 5 + len(SAMPLES)  # those of the trial, and a chunk with a comparison
+
+
+def test_automatic_settings_are_measured_again_when_compiled_code_takes_over(tmp_path, monkeypatch, clock):
+    """When the comparisons are over, and when a chain runs the compiled function."""
+    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
+    monkeypatch.setattr(trials, "CHECKED", 5)
+    monkeypatch.setattr(chain, "PAUSE", 1)
+
+    def doubled(x):
+        return x + x
+
+    @pipeline_def(batch_size=len(SAMPLES), num_threads="auto", device_id=None)
+    def pipeline():
+        return fn.python_function(fn.flip(images()), function=doubled, jit="auto")
+
+    pipe = pipeline()
+    pipe.build()
+    tuner, stage, begun = pipe._executor.tuner, pipe._executor.stages[-1], []
+    forget = tuner._forget
+    monkeypatch.setattr(tuner, "_forget", lambda: (begun.append(stage.takeovers()), forget()))
+    for _ in range(30):
+        trials.wait_for_trials()
+        pipe.run()
+    assert begun in ([1, 2], [2])  # both may come with one batch
+    assert decisions.decided(doubled) == 1
 
 
 def counting(function, calls):

@@ -229,6 +229,55 @@ def test_a_pipeline_that_becomes_slower_or_faster_is_tuned_again(before):
     assert run.tuner.settled
 
 
+@pytest.mark.parametrize("batches", [1, 20, 60, 3 * LONGEST, 20 * REST])
+def test_it_begins_again_when_other_code_takes_over(batches):
+    """At any time, also between two windows far apart. The new code is as fast as before, so no time shows the change."""
+    code = [0]
+
+    def pace(threads, depth):
+        return 0.02 * (threads if not code[0] else 1 / threads)
+
+    run = Run(pace, takeovers=lambda: code[0])
+    for _ in range(batches):
+        run.tuner.rests() or run.batch()
+    code[0] += 1
+    assert not run.tuner.rests()
+    run.batch()
+    assert run.chosen == (2, 2)
+    assert not run.tuner.settled
+    assert run.tuner.reason == "not measured yet: other code does the work now"
+    assert run.until_settled() <= LONGEST
+    assert run.chosen == (MOST_THREADS, 2)
+
+
+def test_batches_of_the_code_before_are_not_counted():
+    """Two are made ahead when other code takes over: they say nothing about it."""
+    code, old = [0], itertools.chain([1.0] * 3, itertools.repeat(0.02))
+    run = Run(lambda threads, depth: next(old) if code[0] else 0.02, takeovers=lambda: code[0])
+    for _ in range(8):
+        run.batch()
+    code[0], before = 1, run.now
+    run.until_settled()
+    assert run.now - before < 3.0 + 0.02 * LONGEST
+    assert run.tuner.reason.startswith("a batch every 20 ms")
+
+
+def test_a_takeover_is_no_reason_to_look_less_often():
+    """A pipeline that becomes slower again and again is looked at less often; one whose code changed once is not."""
+    code = [0]
+    run = Run(lambda threads, depth: 0.02, takeovers=lambda: code[0])
+    run.until_settled()
+    code[0] += 1
+    run.batch()
+    run.until_settled()
+    while run.tuner.reviewing:
+        run.batch()
+    batches = 0
+    while run.tuner.rests():
+        batches += 1
+    assert batches == REST
+
+
 def test_a_pipeline_that_changes_for_ever_begins_again_less_and_less_often():
     """As soon as it is settled it becomes slow, or fast again: tuning takes an ever smaller share of its batches."""
     paces, begins = itertools.cycle((0.02, 0.05)), []

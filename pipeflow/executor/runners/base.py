@@ -116,6 +116,10 @@ class StageRunner:
     blamed: Step | None = None  # the step of an error if no other is known
     more_ahead = 0  # additional batches in flight
 
+    def takeovers(self) -> int:
+        """A number that changes when other code has taken over the work: then earlier times say little."""
+        return 0
+
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates memory of the hinted sizes for a number of batches."""
 

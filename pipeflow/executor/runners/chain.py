@@ -156,6 +156,11 @@ class Chain:
             before, end = end, next((n for n in merges if not used.isdisjoint(steps[n].step.outputs)), end)
         return cls(plan, steps, begin, end) if any(map(_computes, steps[begin:end])) else None
 
+    @property
+    def has_programs(self) -> bool:
+        """True if it can run samples: its compiled code is loaded, and describes some."""
+        return any(self._programs.values())
+
     def _reads_files(self, steps: Sequence[SampleStep]) -> bool:
         """True if the only step before the chain reads samples, and only the chain reads the first part of them."""
         if self.begin != 1 or len(steps[0].inputs) != 1 or steps[0].step.copied or any(steps[0].shared + steps[0].sent):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import repeat
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class FunctionStep(SampleStep):
         self.reports = isinstance(
             self.constants.get("jit"), str
         )  # compiled code is tried, and a message about a difference names the sample
+
+        self.tried = [value for value in self.constants.values() if self.reports and isinstance(value, FunctionType)]
 
         # If it may be called again, a batch that one thread has whole is made as by a serial function.
         self.repeats &= {*self.storages} == {"table"} and not step.hint and not any(self.shared)

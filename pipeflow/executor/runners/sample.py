@@ -26,6 +26,7 @@ from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
+from pipeflow.kernels import decisions
 from pipeflow.plan import Plan, Step, takes_out
 from pipeflow.tensors import PlacedArrays
 
@@ -117,6 +118,7 @@ class SampleStage(StageRunner):
         self._is_first = number == 1
         self.slots = len(plan.slots)
         self.pool = surroundings.pool
+        self._tried = [function for step in self.steps if isinstance(step, FunctionStep) for function in step.tried]
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
         self._places: dict[int, list[Placement]] = {}  # by thread, if a function has a time limit
         self._stand_in: StandIn | None = None
@@ -145,6 +147,10 @@ class SampleStage(StageRunner):
         self._chained_only = chain is not None and not (chain.later or self.together or self.limited)
         if chain is not None:
             chain.counting = self._lock
+
+    def takeovers(self) -> int:
+        """Changes when the chain has its first program, and when a trial of compiled code is over."""
+        return (self.chain is not None and self.chain.has_programs) + sum(map(decisions.decided, self._tried))
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples to claim at once."""

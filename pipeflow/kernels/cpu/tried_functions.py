@@ -27,6 +27,7 @@ from numba.core.dispatcher import Dispatcher
 
 from pipeflow import timing
 from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels import decisions
 from pipeflow.kernels.at_work import at_work
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
@@ -173,12 +174,14 @@ class Tried:
         if self.exact and trial.spent > trial.plain_spent + saved:
             trial.call = None
             trial.report = TrialReport("plain", "it gives the same results when it is compiled, and is not faster")
+            decisions.count(self.func)
             return
         if trial.spent > 0:
             trial.every = max(EVERY, math.ceil(trial.plain_spent / trial.spent / COMPARING))
         trial.left = trial.every
         trial.trusted = True
         trial.report = TrialReport("compiled")
+        decisions.count(self.func)
 
     def _is_same(self) -> bool:
         """True if all values from outside the function are still those in the compiled code."""
@@ -224,6 +227,7 @@ class Tried:
                 reason = str(compile_error(self.func, error))
             _remember(trial_name, reason)
         trial.report = TrialReport("plain", reason)
+        decisions.count(self.func)
         log.info("%s runs as plain Python: %s", self.func.__qualname__, reason)
 
     def _compiled(self) -> Dispatcher:
@@ -245,6 +249,7 @@ class Tried:
         trial.call = None
         sample = at_work.text()
         trial.report = TrialReport("plain", reason, tuple(np.array(array) for array in arrays), sample)
+        decisions.count(self.func)
         _remember(self._name(tuple((array.dtype, array.ndim) for array in arrays)), reason)
         log.warning(
             "%s (jit='auto') runs as plain Python from now on: %s; for inputs %s%s",
