@@ -11,6 +11,7 @@ from pipeflow.declare.calls import BatchCall
 from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
+from pipeflow.declare.short_calls import short_form
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
 from pipeflow.errors import count_of, widened
@@ -234,8 +235,7 @@ class Bound:
         memory = self._wants_out and specs is not None
         op, body, count, constants = self.op, self.op.body, self.count, self.constants
         own, make = self._specs(inputs, kind.layouts), _maker(specs if memory else None, count)
-        hook = op.ready_hook if self._complete and (memory or not self._wants_out or op.unsized) else None
-        short = hook(own, Args(**constants)) if hook is not None else None
+        short = self._short(own) if memory or not self._wants_out or op.unsized else None
         if short is not None:
             if op.draws:
                 if memory:
@@ -282,6 +282,14 @@ class Bound:
 
         return run
 
+    def _short(self, specs: tuple[Spec, ...]) -> Callable[..., Any] | None:
+        """The shorter form of the body for these inputs that the operator declares, or the one that its kernel calls give."""
+        if not self._complete:
+            return None
+        hook, args = self.op.ready_hook, Args(**self.constants)
+        short = hook(specs, args) if hook is not None else None
+        return short if short is not None else short_form(self.op, specs, args)
+
     def _frames_prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
         """`prepared` for sequences whose frames are passed to the body one by one."""
         lengths = {len(x) for x, layout in zip(inputs, layouts, strict=True) if layout[:1] == "F"}
@@ -290,13 +298,19 @@ class Bound:
         moving = [layout[:1] == "F" for layout in layouts]
         inner = [layout[1:] if moves else layout for layout, moves in zip(layouts, moving)]
         first = [x[0] if moves else x for x, moves in zip(inputs, moving)]
+        tall = self.op.line_hook is not None and len(inputs) == 1
+        if tall:  # every value is computed alone: the frames are one image
+            first = [inputs[0].reshape(-1, *inputs[0].shape[2:])]
         kind = self._kind(first, tuple(inner))
         specs = self._static_out(kind, first)
         own = self._specs(first, kind.layouts)
-        short = self.op.ready_hook(own, Args(**self.constants)) if self.op.ready_hook is not None else None
-        if specs is None or short is None or not self._complete:
+        short = self._short(own)
+        if specs is None or short is None:
             return self._whole(layouts)
         empty, shape, dtype = np.empty, (length, *specs.first.shape), specs.first.dtype
+        if tall:
+            given, shape = own[0].shape, (length, -1, *shape[2:])
+            return lambda inputs, _key: short(inputs[0].reshape(given), empty(specs.first.shape, dtype)).reshape(shape)
 
         def run(inputs: Sequence[np.ndarray], _key: Any) -> np.ndarray:
             block = empty(shape, dtype)

@@ -7,8 +7,9 @@ audio preemphasis_filter spectrogram to_decibels
 bayer debayer
 boxes bb_flip bbox_paste box_encoder coord_flip random_bbox_crop ssd_random_crop
 cache cache
-color brightness brightness_contrast color_space_conversion color_twist contrast grayscale hsv hue saturation
+color brightness brightness_contrast color_twist contrast hsv hue saturation
 color_draws color_jitter photometric_distort planckian_jitter
+color_spaces color_space_conversion grayscale
 crop_mirror_normalize crop_mirror_normalize
 decoders decoders.image decoders.numpy io.file.read peek_image_shape
 decoders_audio decoders.audio

@@ -120,6 +120,14 @@ def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
     return cache._cache_file.path(cache._index_key(signature, compiled.targetctx.codegen())).exists()
 
 
+def kept_code_of(compiled: Any, *arguments: Any) -> Callable[..., Any] | None:
+    """`machine_code` of a kernel without results that is in memory or on disk; None for any other function."""
+    if not (hasattr(compiled, "overloads") and kept(compiled, types_of(*arguments))):
+        return None
+    code = machine_code(compiled, *arguments)
+    return code if compiled.overloads[types_of(*arguments)].signature.return_type == numba.none else None
+
+
 def compiled_count() -> int:
     """The number of kernels that this process has compiled, without those read from the cache."""
     return sum(sum(one.stats.cache_misses.values()) for one in KERNELS)

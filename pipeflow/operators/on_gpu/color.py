@@ -10,7 +10,7 @@ from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_columns, cast_items, element_rows, tuned
+from pipeflow.operators.on_gpu.elementwise import BLOCK, element_rows, tuned
 
 LINE_ROW = row_type(input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4")
 COLOR_ROW = np.dtype(
@@ -128,36 +128,3 @@ _colors(color.color_twist, lambda dtype, a: color.twist(dtype, a.hue, a.saturati
 _colors(color.hsv, lambda _, a: (color.color_matrix(a.hue, a.saturation, a.value), NOTHING))
 _colors(color.hue, lambda _, a: (color.color_matrix(a.hue, 1.0, 1.0), NOTHING))
 _colors(color.saturation, lambda _, a: (color.color_matrix(0.0, a.saturation, 1.0), NOTHING))
-
-
-@color.grayscale.gpu_plan
-def _(item: Item) -> tuple[np.ndarray, np.ndarray]:
-    color.three_channels(item.input.shape, "grayscale")
-    return color.grey_line(item.args.channels)
-
-
-@color.grayscale.gpu
-def _(call: DeviceCall) -> None:
-    launch_colors(call, [item.plan for item in call.items])
-
-
-@color.color_space_conversion.gpu_plan
-def _(item: Item) -> tuple[np.ndarray, np.ndarray] | None:
-    color.check_channels(item.input.shape, item.args.image_type)
-    return color.conversion(item.args.image_type, item.args.output_type)
-
-
-@color.color_space_conversion.gpu
-def _(call: DeviceCall) -> None:
-    if call.items[0].plan is None:
-        cast_items(call)
-    else:
-        launch_colors(call, [item.plan for item in call.items])
-
-
-@color.color_space_conversion.gpu_table
-def _(call: TableCall) -> None:
-    if call.table.dtype.names:
-        color_columns(call)
-    else:
-        cast_columns(call, call.input, call.output)
