@@ -21,8 +21,8 @@ The rules:
 6. It is settled when no change is left, and at the latest after LONGEST batches. If batches take less than BRIEF, it is settled
    after the first window: with one thread if the threads mostly take the interpreter from each other, else as it began.
 7. Changes that were not compared for long enough, and the settings that it began with, are then compared in windows of
-   REVIEW_SECONDS. This is a review: the kept settings are used meanwhile, for so long between two windows with others that these
-   cost at most REVIEW_COST of the time.
+   REVIEW_SECONDS. This is a review: the kept settings are used meanwhile, for so many batches between two windows with others
+   that these cost at most REVIEW_COST of the time. A pause of the loop, and the batches that were made in it, do not count.
 8. After that it measures one window after REST batches, then after twice as many each time, up to LONGEST_REST. If the loop
    waits and the batches of OTHERS windows take SLOWER times as long as before, or as short (a cache is full), it begins again.
    One such window may be an accident: processors are slow for a second now and then.
@@ -72,10 +72,7 @@ REVIEW_WINDOWS = 12  # of a change
 SHORTEST = 4
 FEW_AHEAD = 2  # batches ahead: with more of them the loop may get several at once, and then wait for long
 EXACT = 0.01  # the error of a mean of brief windows
-DIFFER, BURSTS_DIFFER = (
-    0.08,
-    0.1,
-)  # what windows with equal settings differ by, until some were measured; if there are bursts
+DIFFER, BURSTS_DIFFER = 0.08, 0.1  # what windows with equal settings differ by, until some were measured; with bursts
 BURSTS = 3.0  # if a batch takes so many times as long as most, more batches ahead are tried first
 RIVALS = 4  # changes that are measured in the same rounds
 LONGEST = 200
@@ -83,6 +80,7 @@ REST, LONGEST_REST = 256, 8192
 WORTH = 0.03  # more threads or batches ahead are kept if batches come so much more often,
 WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
 SLOWER = 1.5
+PAUSE, PAUSE_SECONDS = 8, 0.05  # batches, and seconds, of a pause of the loop: it validates, or saves its state
 OTHERS = 2
 SOON = 32  # batches until the second of these windows, if batches are quicker
 MOST_THREADS = 32
@@ -130,7 +128,7 @@ class Tuner:
         self.settled = False
         self.reason = "not measured yet"
         self.changes = 0
-        self._batches = 0  # the number of batches since tuning began
+        self._batches = 0  # the number of batches since tuning began, or since the settings were settled
         self._skip = WINDOW // 2  # batches that are not counted: they were made before the change
         self._begin: float | None = None
         self._count, self._waited = 0, 0.0
@@ -147,15 +145,15 @@ class Tuner:
         self.reviewing = False  # True if it is settled and still compares settings
         self._doubtful = False  # True if a change was kept without a clear difference
         self._left: list[Rival[Chosen]] = []  # changes of the kept settings that are not clearly worse
-        self._now = self._owed = self._settled_at = (
-            0.0  # seconds: owed are those that other settings cost in the review
-        )
+        self._now = self._owed = 0.0  # seconds: owed are those that other settings cost in the review
+        self._hidden = 0  # batches of the window that are not counted, because they were made while the loop paused
+        self._even = FIRST  # batches since a pause: a loop whose steps are often long does not pause
         self._seen: set[Chosen] = set()  # settings that were tried
         self._contest: Contest[Chosen] | None = None  # of changes that are measured in turn
         self._reserved = 0
         self._rest = self._first_rest = REST  # the first grows each time that it begins again
         self._others = (
-            0  # windows in turn whose batches took far longer, or far less long, than those of the chosen settings
+            0  # windows in turn whose batches took far longer, or far less long, than with the chosen settings
         )
 
     @property
@@ -197,7 +195,7 @@ class Tuner:
         """Counts a batch for which nothing is to be done: the settings are settled, and no memory is counted; else False."""
         if not self.settled or self._skip <= 0 or self._memory is not None or self._takeovers() != self._code:
             return False
-        self._skip -= 1
+        self._skip, self._batches = self._skip - 1, self._batches + 1
         return True
 
     def delivered(self, now: float, asked: float, reserved: int) -> bool:
@@ -215,6 +213,8 @@ class Tuner:
             self._begin = now
             resting = self.settled and not self.reviewing
             self._before = None if resting or self._look is None else self._look()
+        elif self._is_hidden(asked - self._last):
+            self._begin += now - self._last
         else:
             self._count += 1
             self._waited += max(0.0, now - asked)
@@ -234,6 +234,18 @@ class Tuner:
         changed = before != self.chosen
         self.changes += changed
         return changed
+
+    def _is_hidden(self, own: float) -> bool:
+        """True if a batch came after a pause of the loop, or was made in it: the loop took ``own`` seconds before it."""
+        usual = self._best or (median(self._times) if self._times else math.inf)
+        self._even += 1
+        if own > max(PAUSE_SECONDS, PAUSE * usual):
+            if self._even > WINDOW:
+                self._hidden = self.depth + 2
+                self._before = None  # the process may have done other work
+            self._even = 0
+        self._hidden -= self._hidden > 0
+        return self._hidden > 0
 
     def _is_whole(self) -> bool:
         """True if the window has enough batches."""
@@ -327,7 +339,7 @@ class Tuner:
 
     def _begin_again(self) -> None:
         self.settled, self._batches, self._best, self._others = False, 0, None, 0
-        self._skip, self._owed, self._settled_at = 0, 0.0, 0.0
+        self._skip, self._owed = 0, 0.0
         self._first_rest = min(2 * self._first_rest, LONGEST_REST)
         self._latest.clear()
 
@@ -387,7 +399,7 @@ class Tuner:
             self._owed += batches * max(0.0, self._latest[self.chosen].pace - kept)
         rest = 0
         if contest.between and contest.winner is None:
-            free = REVIEW_CREDIT + REVIEW_COST * (self._now - self._settled_at)
+            free = REVIEW_CREDIT + REVIEW_COST * self._batches * kept
             rest = math.ceil(max(0.0, self._owed - free) / REVIEW_COST / kept)
             if rest:
                 contest.pause()
@@ -546,6 +558,7 @@ class Tuner:
     def _settle(self, reason: str, news: bool = True) -> None:
         """Uses the kept settings from now on, and compares them with changes that were not clear; ``news`` are logged."""
         self._use(self._kept)
+        self._batches = self._batches if self.settled else 0  # from now on: they say what a review may cost
         self.settled, self.reason = True, reason
         rivals = [replace(rival, leads=[], uses=[], given_up=False) for rival in self._left]
         if self._doubtful and self._kept != self._first and all(rival.setting != self._first for rival in rivals):
@@ -554,7 +567,6 @@ class Tuner:
         self.reviewing = bool(rivals)
         self._contest = None
         if rivals:
-            self._settled_at = self._settled_at or self._now
             self._contest = Contest(self._kept, rivals, None, self._usual, self._usual_use, REVIEW_WINDOWS)
             self._contest.following(lambda _: True)  # a window of the kept settings comes first
         else:
@@ -568,7 +580,7 @@ class Tuner:
         self._start_window()
 
     def _start_window(self) -> None:
-        self._begin, self._count, self._waited = None, 0, 0.0
+        self._begin, self._count, self._waited, self._hidden = None, 0, 0.0, 0
         self._times.clear()
 
     def _fits(self, depth: int) -> bool:

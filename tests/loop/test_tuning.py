@@ -464,6 +464,48 @@ def test_other_settings_cost_little_while_they_are_compared():
     assert 0.0005 * len(others) <= REVIEW_COST * 0.001 * len(used) + 4 * REVIEW_CREDIT
 
 
+def test_a_pause_of_the_loop_gives_no_credit_for_the_comparison():
+    """A program that validates for an hour does not use worse settings for longer after it."""
+    worse = []
+    for pause in (0.0, 3600.0):
+        rng = np.random.default_rng(0)
+
+        def pace(threads, depth, rng=rng):
+            return (0.002 if threads == 2 else 0.0026) * math.exp(rng.standard_normal())
+
+        run = Run(pace, tunes_depth=False)
+        run.until_settled()
+        assert run.tuner.reviewing
+        run.now += pause
+        worse.append(0)
+        for _ in range(1000):
+            run.tuner.rests() or run.batch()
+            worse[-1] += run.tuner.threads != 2
+    assert worse[0] == worse[1] > 0
+
+
+@pytest.mark.parametrize("depth", [2, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_pauses_of_the_loop_do_not_count(depth, seed):
+    """After each epoch of 50 batches the loop validates for 100 s. All batches ahead are made meanwhile, and come at once."""
+    rng = np.random.default_rng(seed)
+    run = Run(lambda threads, _: 0.02 * math.exp(0.05 * rng.standard_normal()), tunes_depth=False)
+    run.tuner.depth, run.tuner._kept = depth, run.tuner.chosen._replace(depth=depth)
+    free = 0
+    for number in range(1, 4 * LONGEST):
+        pace = run.pace
+        if number % 50 == 0:
+            free = depth
+            run.loop = 100.0
+        if free:
+            run.pace, free = lambda *_: 0.0, free - 1
+        run.tuner.rests() or run.batch()
+        run.pace, run.loop = pace, 0.0
+    assert run.tuner.settled
+    assert run.tuner.threads == 2
+    assert 0.018 < run.tuner._best < 0.022
+
+
 def test_a_loop_that_no_longer_waits_ends_the_comparison():
     """Nothing else is tried once a faster pipeline would not help."""
     run, _ = tuned(lambda threads, depth, alone: 0.002, lambda chosen: 1.05, noise=0.3, batches=LONGEST)
