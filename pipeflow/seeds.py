@@ -101,7 +101,13 @@ _FIRST, _NOW = mix(GOLDEN), mix(_M1)  # position 0 and epoch 0
 
 def first_key(key: int) -> int:
     """The key of the first sample of the first epoch, as a Python integer."""
-    return mix(mix(key & _MASK ^ _FIRST) ^ _NOW)
+    x = key & _MASK ^ _FIRST  # `mix` twice, without its calls: every eager call of a random operator needs this key
+    x = ((x ^ (x >> 30)) * _M1) & _MASK
+    x = ((x ^ (x >> 27)) * _M2) & _MASK
+    x ^= (x >> 31) ^ _NOW
+    x = ((x ^ (x >> 30)) * _M1) & _MASK
+    x = ((x ^ (x >> 27)) * _M2) & _MASK
+    return x ^ (x >> 31)
 
 
 def _counters(count: int, start: int = 0) -> np.ndarray:

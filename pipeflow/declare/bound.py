@@ -90,6 +90,7 @@ class Bound:
         self._allocates = op.unsized and count == 1 and not fixed
         self._known: dict[Any, Signature] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
+        self._forms: dict[Any, Callable[..., Any] | None] = {}
         self._found_layouts: tuple[Any, list[str | None]] | None = None  # for the last form of inputs
 
     def __call__(
@@ -235,7 +236,7 @@ class Bound:
         memory = self._wants_out and specs is not None
         op, body, count, constants = self.op, self.op.body, self.count, self.constants
         own, make = self._specs(inputs, kind.layouts), _maker(specs if memory else None, count)
-        short = self._short(own) if memory or not self._wants_out or op.unsized else None
+        short = self._short(own, inputs, memory) if memory or not self._wants_out or op.unsized else None
         if short is not None:
             if op.draws:
                 if memory:
@@ -282,13 +283,20 @@ class Bound:
 
         return run
 
-    def _short(self, specs: tuple[Spec, ...]) -> Callable[..., Any] | None:
+    def _short(self, specs: tuple[Spec, ...], inputs: Sequence[np.ndarray], memory: bool) -> Callable[..., Any] | None:
         """The shorter form of the body for these inputs that the operator declares, or the one that its kernel calls give."""
         if not self._complete:
             return None
-        hook, args = self.op.ready_hook, Args(**self.constants)
-        short = hook(specs, args) if hook is not None else None
-        return short if short is not None else short_form(self.op, specs, args)
+        op, args = self.op, Args(**self.constants)
+        short = op.ready_hook(specs, args) if op.ready_hook is not None else None
+        if short is not None:
+            return short
+        if not op.unsized:
+            return short_form(op, inputs, specs, args, memory)
+        kind = tuple([(x.ndim, x.dtype) for x in inputs])  # one form for all extents
+        if kind not in self._forms:
+            self._forms[kind] = short_form(op, inputs, specs, args, memory)
+        return self._forms[kind]
 
     def _frames_prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
         """`prepared` for sequences whose frames are passed to the body one by one."""
@@ -304,7 +312,7 @@ class Bound:
         kind = self._kind(first, tuple(inner))
         specs = self._static_out(kind, first)
         own = self._specs(first, kind.layouts)
-        short = self._short(own)
+        short = self._short(own, first, self._wants_out)
         if specs is None or short is None:
             return self._whole(layouts)
         empty, shape, dtype = np.empty, (length, *specs.first.shape), specs.first.dtype

@@ -69,7 +69,7 @@ class WorkRecord(Protocol):
         ...
 
 
-_OPERATIONS: dict[str, Callable[[int, int], Any]] = {
+OPERATIONS: dict[str, Callable[[int, int], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -164,7 +164,7 @@ def _computed(operation: str, one: Any, other: Any) -> Number:
         if type(other) is int and other == 1:
             return one
     first, second = (x.value if isinstance(x, Number) else x for x in (one, other))
-    known = None if first is None or second is None else int(_OPERATIONS[operation](first, second))
+    known = None if first is None or second is None else int(OPERATIONS[operation](first, second))
     trace = one.trace if isinstance(one, Number) else other.trace
     return trace.computed(operation, one, other, known)
 

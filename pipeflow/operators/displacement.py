@@ -382,5 +382,25 @@ def check_degree(degree: int) -> None:
         raise ValueError(f"nDegree must not be negative, got {degree}")
 
 
+def _again(op: OpFunction, kind: int, drawn: bool = False) -> None:
+    @op.ready
+    def _(specs: tuple[Spec, ...], args: Any) -> Any:
+        shape, nearest = specs[0].shape, INTERPOLATIONS[args.interp_type]
+        if 0 in shape or not args.mask:
+            return None
+        lines, columns = waves(shape[0], shape[1], args) if kind == WAVES else (NOTHING, NOTHING)
+        degree, fill = args.nDegree if drawn else 0, np.full(shape[2], args.fill_value, np.float64)
+        check_degree(degree)
+        work = kernels.displacement.effect_again(specs[0].dtype, kind, lines, columns, degree, fill, nearest)
+        if work is None:
+            return None
+        return (
+            (lambda image, out, key: work(image, key.value, out)) if drawn else lambda image, out: work(image, 0, out)
+        )
+
+
+_again(water, WAVES)
+_again(sphere, LENS)
+_again(jitter, SCATTER, drawn=True)
 for _op in (water, sphere, jitter):
     interpolations(_op, "interp_type", INTERP_NN, INTERP_LINEAR)

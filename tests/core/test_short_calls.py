@@ -1,5 +1,7 @@
 """Repeated calls on arrays make the kernel calls that an operator declares, without its body."""
 
+from copy import copy
+
 import numba
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from pipeflow.declare import registry
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.short_calls import short_form
 from pipeflow.declare.specs import Spec
+from pipeflow.declare.tables import NoTable
 from pipeflow.kernels import cpu as kernels
 
 IMAGE = np.random.default_rng(4).integers(0, 256, (9, 11, 3), dtype=np.uint8)
@@ -35,6 +38,58 @@ def test_the_body_is_not_called_again(name, monkeypatch):
     np.testing.assert_array_equal(call(), expected)
 
 
+@numba.njit
+def first_and_size(values):
+    return np.int64(values[0]), np.int64(values.size)
+
+
+@numba.njit
+def last_of(values):
+    return np.int64(values[-1])
+
+
+@numba.njit
+def copied_from(values, begin, room, out):
+    room[:] = values[0]
+    for i in range(out.size):
+        out[i] = values[begin + i] + room[i]
+
+
+def cut_calls(calls):
+    """values[first : last + 1] + first, for a first element of at least 1; another record if the last one differs."""
+    first, size = calls.read(first_and_size, calls.input)
+    calls.require(first >= 1)
+    (last,) = calls.read(last_of, calls.input)
+    if int(last) % 2 == 0:
+        last = last + 0
+    calls.require(last < size)
+    length = last - first + 1
+    room = calls.scratch((length,), np.dtype(np.float64))
+    calls.call(copied_from, calls.input, first, room, calls.output((length,), np.dtype(np.float64)))
+    calls.give(1, np.array(7.0, np.float32))
+
+
+def test_numbers_that_kernels_return_decide_extents():
+    """One record is for inputs of all lengths; a sample that it does not describe is an error, after which the body runs."""
+    data = np.array([1.0, 5, 6, 7, 2])
+    copied_from(data, 0, np.empty(1), np.empty(1))
+    first_and_size(data)
+    last_of(data)
+    op = copy(registry["decoders.audio"])
+    op.calls_hook, op.calls_for = cut_calls, None
+    form = short_form(op, [data], [Spec.exact(data, "")], Args(), False)
+    for values in (data, np.array([1.0, 8, 5, 6, 3, 8, 2])):
+        low, high = int(values[0]), int(values[-1])
+        cut, constant = form(values)
+        np.testing.assert_array_equal(cut, values[low : high + 1] + low)
+        assert constant == 7
+    with pytest.raises(NoTable):
+        form(np.array([0.0, 1]))
+    with pytest.raises(NoTable):
+        form(np.array([1.0, 4, 4, 3]))
+    assert form(data)[1] is not form(data)[1]
+
+
 def test_a_result_that_is_the_memory_of_its_input_stays_so():
     """As in the first call."""
     registry["squeeze"].forget_calls()
@@ -57,11 +112,11 @@ def test_frames_whose_values_are_computed_alone_are_one_image(dtype):
 
 def test_calls_that_do_not_describe_the_input_give_no_form():
     """The body reports the error of an image with four channels."""
-    spec = Spec((4, 4, 4), np.dtype(np.uint8), "HWC")
-    assert short_form(registry["grayscale"], [spec], Args(channels=1)) is None
+    image = np.zeros((4, 4, 4), np.uint8)
+    assert short_form(registry["grayscale"], [image], [Spec.exact(image, "HWC")], Args(channels=1), True) is None
 
 
-def test_only_kept_kernels_without_results_are_called():
+def test_only_kept_kernels_are_called():
     """A kernel is not compiled for a repeated call."""
 
     @numba.njit
@@ -77,5 +132,6 @@ def test_only_kept_kernels_without_results_are_called():
     assert kernels.jit.kept_code_of(np.sum, data) is None
     nothing(data)
     total(data)
-    assert kernels.jit.kept_code_of(nothing, data)(data) is None
-    assert kernels.jit.kept_code_of(total, data) is None
+    assert kernels.jit.kept_code_of(nothing, data)[1] == 0
+    code, count = kernels.jit.kept_code_of(total, data)
+    assert (code(data), count) == (0.0, -1)

@@ -389,34 +389,51 @@ def perspective(
     return blended(through, source, fill, out, numbers, origin, border)
 
 
-def _blending(kernel_of: object, dtype: np.dtype, values: np.ndarray, *arguments: object) -> Callable[..., np.ndarray]:
-    """`blended` for many images that are not converted: ``(source, out, *arguments)``, of the types of these arguments."""
-    like, few = np.empty((1, 1, 1), dtype), np.empty(0, np.float32)
+def _again(
+    kernels_of: tuple[object, ...], dtype: np.dtype, fill: np.ndarray, interpolation: int, *arguments: object
+) -> Callable[..., np.ndarray] | None:
+    """The kernel of an interpolation for many images: ``(source, out, *arguments)``, of the types of these arguments; None for
+    images that are converted.
+    """
+    nearest, kernel_of = interpolation == NEAREST, kernels_of[interpolation]
+    if dtype not in FAST:
+        return None
+    like, few, empty = np.empty((1, 1, 1), dtype), np.empty(0, np.float32), np.empty
+    if nearest:
+        copies = as_type(np.ascontiguousarray(fill, np.float64), dtype)
+        copy = machine_code(kernel_of, like, row_of_places(like, 0), *arguments, copies, like)  # type: ignore[arg-type]
+
+        def run_nearest(source: np.ndarray, out: np.ndarray, *given: object) -> np.ndarray:
+            copy(source, row_of_places(source, out.shape[1]), *given, copies, out)
+            return out
+
+        return run_nearest
+    values = np.ascontiguousarray(fill, np.float32)
     compute = machine_code(kernel_of, like, (row_of_places(like, 0), few, few), *arguments, values, few, like)  # type: ignore[arg-type]
 
     def run(source: np.ndarray, out: np.ndarray, *given: object) -> np.ndarray:
-        columns = out.shape[1]
-        line = np.empty(columns * out.shape[2] + 16, np.float32)
-        room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
-        compute(source, room, *given, values, line, out)
+        _, columns, channels = out.shape
+        line, shares = empty(columns * channels + 16, np.float32), empty((2, columns), np.float32)
+        compute(source, (row_of_places(source, columns), *shares), *given, values, line, out)
         return out
 
     return run
 
 
+MOST = 2**31  # elements of an image; in larger ones, places have another type
+
+
 def perspective_again(
     dtype: np.dtype, origin: float, border: int, fill: np.ndarray, interpolation: int
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
-    """`perspective` for many calls; None for types that are converted and for the nearest pixel."""
-    if dtype not in FAST or interpolation == NEAREST:
+    """`perspective` for many calls; None for types that are converted."""
+    through = through_matrix_nearest, through_matrix_linear, through_matrix_cubic
+    compute = _again(through, dtype, fill, interpolation, np.empty(9), origin, border)
+    if compute is None:
         return None
-    through = through_matrix_linear if interpolation == LINEAR else through_matrix_cubic
-    compute = _blending(through, dtype, np.ascontiguousarray(fill, np.float32), np.empty(9), origin, border)
 
     def run(source: np.ndarray, matrix: np.ndarray, out: np.ndarray) -> np.ndarray:
-        if (
-            source.size >= 2**31 or not source.flags.c_contiguous
-        ):  # the places have another type, or the image is copied
+        if source.size >= MOST or not source.flags.c_contiguous:
             return perspective(source, matrix, origin, border, fill, interpolation, out)
         return compute(source, out, matrix, origin, border)
 
@@ -426,18 +443,36 @@ def perspective_again(
 def remap_again(
     dtype: np.dtype, channels: int, shift: float, interpolation: int
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
-    """`remap` for many calls with maps of float32; None for types that are converted and for the nearest pixel."""
-    if dtype not in FAST or interpolation == NEAREST:
+    """`remap` for many calls with maps of float32; None for types that are converted."""
+    values, plane = np.zeros(channels), np.empty((1, 1), np.float32)
+    through = through_maps_nearest, through_maps_linear, through_maps_cubic
+    compute = _again(through, dtype, values, interpolation, plane, plane, shift, CONSTANT)
+    if compute is None:
         return None
-    through = through_maps_linear if interpolation == LINEAR else through_maps_cubic
-    values, plane = np.zeros(channels, np.float32), np.empty((1, 1), np.float32)
-    compute = _blending(through, dtype, values, plane, plane, shift, CONSTANT)
 
     def run(source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, out: np.ndarray) -> np.ndarray:
         whole = source.flags.c_contiguous and map_x.flags.c_contiguous and map_y.flags.c_contiguous
-        if source.size >= 2**31 or not whole:
+        if source.size >= MOST or not whole:
             return remap(source, map_x, map_y, shift, CONSTANT, values, interpolation, out)
         return compute(source, out, map_x, map_y, shift, CONSTANT)
+
+    return run
+
+
+def effect_again(
+    dtype: np.dtype, kind: int, lines: np.ndarray, columns: np.ndarray, degree: float, fill: np.ndarray, nearest: int
+) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray] | None:
+    """`effect` for many calls ``(source, key, out)``; None for types that are converted."""
+    start, degree = np.uint64(0), float(degree)
+    through = through_effect_nearest, through_effect
+    compute = _again(through, dtype, fill, nearest, kind, lines, columns, start, degree)
+    if compute is None:
+        return None
+
+    def run(source: np.ndarray, key: int, out: np.ndarray) -> np.ndarray:
+        if source.size >= MOST or not source.flags.c_contiguous:
+            return effect(source, kind, lines, columns, key, degree, fill, nearest, out)
+        return compute(source, out, kind, lines, columns, np.uint64(key), degree)
 
     return run
 

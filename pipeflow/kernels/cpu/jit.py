@@ -120,12 +120,15 @@ def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
     return cache._cache_file.path(cache._index_key(signature, compiled.targetctx.codegen())).exists()
 
 
-def kept_code_of(compiled: Any, *arguments: Any) -> Callable[..., Any] | None:
-    """`machine_code` of a kernel without results that is in memory or on disk; None for any other function."""
+def kept_code_of(compiled: Any, *arguments: Any) -> tuple[Callable[..., Any], int] | None:
+    """`machine_code` of a kernel that is in memory or on disk, and the number of its results, -1 for one that is no tuple; None
+    for any other function.
+    """
     if not (hasattr(compiled, "overloads") and kept(compiled, types_of(*arguments))):
         return None
     code = machine_code(compiled, *arguments)
-    return code if compiled.overloads[types_of(*arguments)].signature.return_type == numba.none else None
+    result = compiled.overloads[types_of(*arguments)].signature.return_type
+    return code, 0 if result == numba.none else result.count if isinstance(result, numba.types.BaseTuple) else -1
 
 
 def compiled_count() -> int:
