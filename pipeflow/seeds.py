@@ -182,8 +182,10 @@ class Key:
 
     def bits(self, index: int) -> int:
         """64 random bits number ``index``."""
-        counter = _COUNTERS[index] if 0 <= index < len(_COUNTERS) else mix((index + 1) * GOLDEN & _MASK)
-        return mix(self.value ^ counter)
+        x = self.value ^ (_COUNTERS[index] if 0 <= index < 64 else mix((index + 1) * GOLDEN & _MASK))
+        x = ((x ^ (x >> 30)) * _M1) & _MASK  # `mix` without its call
+        x = ((x ^ (x >> 27)) * _M2) & _MASK
+        return x ^ (x >> 31)
 
     def unit(self, index: int) -> float:
         """A float in [0, 1), number ``index``."""

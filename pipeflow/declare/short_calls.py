@@ -231,10 +231,11 @@ def _running(
 ) -> Callable[..., Any]:
     steps, start = record.steps, record.start
     places = [out.address.number if isinstance(out, KernelArray) else out for out in outputs]
+    alone = places[0] if len(places) == 1 and type(places[0]) is int else None
 
     def run(*given: Any) -> Any:
         numbers = start.copy()
-        memory = [array.ravel() for array in given[:count]]
+        memory = [given[0].ravel()] if count == 1 else [array.ravel() for array in given[:count]]
         if lengths:
             numbers[:lengths] = [extent for array in given[:count] for extent in array.shape]
         if gets_memory:
@@ -244,7 +245,8 @@ def _running(
             numbers[lengths] = value if value < 1 << 63 else value - (1 << 64)
         for step in steps:
             step(numbers, memory)
-        made = [memory[place] if type(place) is int else place.copy() for place in places]
-        return made[0] if len(made) == 1 else tuple(made)
+        if alone is not None:
+            return memory[alone]
+        return tuple([memory[place] if type(place) is int else place.copy() for place in places])
 
     return run

@@ -112,11 +112,20 @@ def _check_resampled(args: Args) -> None:
         raise ValueError(f"out_length must not be negative, got {args.out_length}")
 
 
+def _ready_resampled(specs: tuple[Spec, ...], args: Args) -> Any:
+    shape, factor = specs[0].shape, resampling_factor(specs[0].shape, args)
+    length = _infer_resampled(specs, args).shape[0]
+    if len(shape) != 1 or not (shape[0] and length) or specs[0].dtype != FLOAT or args.dtype not in (None, FLOAT):
+        return None
+    return None if factor == 1 else kernels.audio_resample.resampling(length, factor, args.quality, args.antialias)
+
+
 def _declare_resample(name: str, **keywords: Any) -> OpDef:
     declared = operator(name, compiled=True, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu=True, **keywords)(
         _audio_resample
     )
     declared.infer(_infer_resampled)
+    declared.ready(_ready_resampled)
     declared.check(_check_resampled)
     return declared
 
@@ -556,6 +565,14 @@ def mfcc(
     )
     assert out.shape[axis] == min(n_mfcc, spectrum.shape[axis])
     return out
+
+
+@mfcc.ready
+def _(specs: tuple[Spec, ...], args: Args) -> Any:
+    shape, axis = specs[0].shape, args.axis % len(specs[0].shape)
+    check_transform(shape, args)
+    options = min(shape[axis], args.n_mfcc), args.dct_type, args.normalize, args.lifter
+    return None if 0 in shape else kernels.audio_spectrum.mfcc_again(shape, axis, *options)
 
 
 def check_transform(shape: tuple[int, ...], args: Any) -> None:

@@ -41,6 +41,7 @@ from pipeflow.operators.box_windows import (
     rows_in_order,
     search,
     some_of,
+    windowing,
     windows_of,
 )
 from pipeflow.operators.windows import half_up, half_up_all
@@ -334,6 +335,34 @@ def _(many: Many) -> tuple[Any, ...]:
     return tuple(outputs)
 
 
+@random_bbox_crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    find = _finding(specs, args)
+    if find is None or args.output_bbox_indices:
+        return None
+    whole: Any = 1.0
+    if args.crop_shape is not None:
+        whole = in_order(args.input_shape, args.shape_layout, specs[0].shape[1] // 2, "input_shape")
+
+    def run(boxes: np.ndarray, *labels_and_key: Any) -> tuple[np.ndarray, ...]:
+        anchor, sizes, found, kept = find(boxes, labels_and_key[-1])
+        if args.crop_shape is not None:
+            anchor, sizes = np.round(anchor * whole), np.round(sizes * whole)
+        return anchor.astype(FLOAT), sizes.astype(FLOAT), found, *[labels[kept] for labels in labels_and_key[:-1]]
+
+    return run
+
+
+def _finding(specs: Sequence[Spec], args: Any) -> Any:
+    """`windowing` for boxes, and perhaps labels, of these shapes; None if they have none or are not right."""
+    shape = specs[0].shape
+    if len(shape) != 2 or shape[1] not in (4, 6) or not shape[0]:
+        return None
+    if len(specs) > 1:
+        check_labels(np.empty(specs[1].shape, bool), shape[0], "boxes")
+    return windowing(args, shape[0], shape[1] // 2, specs[0].dtype)
+
+
 random_bbox_crop.many_loads = LOADS
 
 
@@ -426,6 +455,23 @@ def _(many: Many) -> tuple[list[np.ndarray], ...]:
     return cut, parts(found, counts), parts(labels.values[kept], counts)
 
 
+@ssd_random_crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    find = _finding(specs[1:], random_bbox_crop.known({**SSD, "num_attempts": args.num_attempts}))
+    if find is None or specs[1].shape[1] != 4:
+        return None
+    height, width, _ = specs[0].shape
+
+    def run(image: np.ndarray, boxes: np.ndarray, labels: np.ndarray, key: Any) -> tuple[np.ndarray, ...]:
+        anchor, sizes, found, kept = find(boxes, key)
+        anchor, sizes = anchor.astype(FLOAT), sizes.astype(FLOAT)
+        (left, top), (right, bottom) = anchor.tolist(), (anchor + sizes).tolist()
+        rows = slice(half_up(top * height), half_up(bottom * height))
+        return image[rows, half_up(left * width) : half_up(right * width)], found, labels[kept]
+
+    return run
+
+
 ssd_random_crop.many_loads = LOADS
 
 
@@ -505,6 +551,28 @@ def box_encoder(
     given = (np.array(values, np.float32) for values in (means, stds))
     kernels.boxes.encode(table, rows, numbers, matched, offset, *given, targets, classes)
     return targets, classes
+
+
+@box_encoder.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, labels = specs[0].shape, specs[1].shape
+    if len(shape) != 2 or shape[1] != 4 or math.prod(labels) != shape[0]:
+        return None
+    table, criteria = anchor_table(args.anchors), np.float32(args.criteria)
+    offset, means, stds = args.offset, np.array(args.means, np.float32), np.array(args.stds, np.float32)
+    numbers, places = np.empty(0, np.int32), np.empty(0, np.int64)
+    match = kernels.jit.machine_code(kernels.boxes.match, table, table, criteria, places)
+    like = table, table, numbers, places, offset, means, stds, table, numbers
+    encode = kernels.jit.machine_code(kernels.boxes.encode, *like)
+
+    def run(boxes: np.ndarray, given: np.ndarray, out: Any) -> Any:
+        rows, classes = boxes.astype(np.float32, "C"), given.astype(np.int32).ravel()
+        matched = np.empty(len(table), np.int64)
+        match(table, rows, criteria, matched)
+        encode(table, rows, classes, matched, offset, means, stds, *out)
+        return out
+
+    return run
 
 
 @box_encoder.check

@@ -50,6 +50,13 @@ def sequence_rearrange(
     return np.take(data, new_order, axis=0, out=out, mode="clip")  # with "raise" NumPy copies `out` once more
 
 
+@sequence_rearrange.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_frames(specs[0].shape, args.new_order)
+    order = np.array(args.new_order)
+    return lambda data, out: data.take(order, 0, out, "clip")
+
+
 def check_frames(shape: Sequence[int], new_order: Sequence[int]) -> None:
     """Raises an error for data without frames, and for frames that it does not have."""
     if len(shape) < 2:

@@ -1,7 +1,7 @@
 """Resizing: resize, random_resized_crop, resize_crop_mirror; `sampling.py` has their geometry."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -140,11 +140,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
 @resize.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    return None if args.save_attrs else sampling_ready(specs, args, resize_axes)
+
+
+def sampling_ready(specs: tuple[Spec, ...], args: Any, axes_of: Callable[..., list[Axis]]) -> Any:
+    """The short form of a resize with these axes."""
     first, count = spatial_axes(specs[0].layout)
-    axes = resize_axes(specs[0].shape[first : first + count], specs[0].layout[first : first + count], args)
+    axes = axes_of(specs[0].shape[first : first + count], specs[0].layout[first : first + count], args)
     taps = taps_of(axes, args)
-    if args.save_attrs:
-        return None
     if first == 0 and not kernels.start.state.choosing:
         wanted, dtype = tuple([len(starts) for starts, _ in taps]), specs[0].dtype
         given = (*specs[0].shape[:count], math.prod(specs[0].shape[count:]))
@@ -230,6 +233,11 @@ def cropped_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
         replace(axis, first=anchor, count=size, mirror=mirrored[letter])
         for axis, letter, anchor, size in zip(axes, letters, anchors, kept, strict=True)
     ]
+
+
+@resize_crop_mirror.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    return sampling_ready(specs, args, cropped_axes)
 
 
 @resize_crop_mirror.rows

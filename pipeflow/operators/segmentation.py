@@ -1,5 +1,6 @@
 """Masks and the crops that follow them: random pixels and objects, chosen polygons, windows around a region."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -64,6 +65,26 @@ def random_mask_pixel(
     number = key.integer(0, 0, count or mask.size)
     flat = kernels.segmentation.foreground_place(mask, value, threshold, counts, number) if count else number
     return np.array(np.unravel_index(flat, mask.shape), np.int64)
+
+
+@random_mask_pixel.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, size = specs[0].shape, math.prod(specs[0].shape)
+    find = kernels.segmentation.finding(size, specs[0].dtype, args.value, args.threshold) if args.foreground else None
+    if not size or (args.foreground and find is None):
+        return None
+
+    def run(mask: np.ndarray, key: Any) -> np.ndarray:
+        places, count = (None, 0) if find is None else find(mask)
+        number = key.integer(0, 0, count or size)
+        rest = number if places is None or not count else int(places[number])
+        found = []
+        for extent in shape[::-1]:
+            rest, place = divmod(rest, extent)
+            found.append(place)
+        return np.array(found[::-1], INT64)
+
+    return run
 
 
 @random_mask_pixel.check
@@ -342,6 +363,20 @@ def _(many: Many) -> tuple[np.ndarray]:
     else:
         low, below = known_first_elements(*[getattr(args, name) for name in REGION])
     return (low + seeds.integers_of(seeds.bits(many.keys, below.shape[1]), below),)
+
+
+@roi_random_crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    region = [getattr(args, name) for name in REGION]
+    rows = [None if values is None else np.array([values], np.int64) for values in region]
+    low, below = first_elements(rows, [[spec] for spec in specs])
+    ranges = list(zip(range(low.shape[1]), low[0].tolist(), (low + below)[0].tolist()))
+
+    def run(*data_and_key: Any) -> np.ndarray:
+        number = data_and_key[-1].integer
+        return np.array([number(axis, first, end) for axis, first, end in ranges], INT64)
+
+    return run
 
 
 REGION = ("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")

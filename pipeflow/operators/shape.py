@@ -489,6 +489,22 @@ def check_equal(inputs: Sequence[Any]) -> None:
             raise ValueError(f"all inputs must have one shape, got {first.shape} and {x.shape}")
 
 
+@stack.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_equal(specs)
+    if len(specs) > 1:
+        return None
+    own = specs[0].shape
+    place = axes_of("", len(own) + 1, (args.axis,), None)[0]
+    shape = (*own[:place], 1, *own[place:])
+
+    def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        np.copyto(out, data.reshape(shape))
+        return out
+
+    return run
+
+
 @stack.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     first = specs[0]

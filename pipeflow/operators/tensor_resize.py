@@ -157,17 +157,22 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return None
     (step,), work = steps, kernels.resample.resample_any
     given, wanted, tables = with_neighbour(step, taps_of(step.axes, args), args)
-    if given[0] == 1:
-        dtype = specs[0].dtype
-        short = kernels.resample.resampling(given[1:], wanted[1:], dtype, args.dtype or dtype, tables)
-        if short is not None:
-            return short
+    dtype = specs[0].dtype
+    short = kernels.resample.resampling(given[1:], wanted[1:], dtype, args.dtype or dtype, tables)
+    if short is not None and given[0] == 1:
+        return short
+
+    def each(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        assert short is not None
+        for image, result in zip(data.reshape(given), out.reshape(wanted)):
+            short(image, result)
+        return out
 
     def run(data: np.ndarray, out: np.ndarray) -> np.ndarray:
         work(data.reshape(given), 1, tables, out.reshape(wanted))
         return out
 
-    return run
+    return run if short is None else each
 
 
 def with_neighbour(step: AxisPass, tables: list[Any], args: Any) -> tuple[Any, Any, list[Any]]:

@@ -159,6 +159,22 @@ def fog(
     return kernels.shading.shade(image, pattern, -density, density * full_range(image.dtype), out)
 
 
+@fog.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_fog(args)
+    slope, offset = -args.density, args.density * full_range(specs[0].dtype)
+    factor, rest = np.float32(args.variation), np.float32(1 - args.variation)
+    shade = kernels.shading.shade
+
+    def run(image: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+        pattern = plasma(image, args.roughness, key)
+        pattern *= factor
+        pattern += rest
+        return shade(image, pattern, slope, offset, out)
+
+    return run
+
+
 def check_fog(args: Any) -> None:
     """Raises an error for shares that are not from 0 to 1."""
     for name in ("density", "variation"):

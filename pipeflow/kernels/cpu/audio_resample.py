@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_turn import turn
-from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.jit import kernel, machine_code
 from pipeflow.kernels.cpu.simd.frames import dot_between, weighted_lanes
 from pipeflow.kernels.cpu.simd.instructions import LANES
 
@@ -158,6 +158,23 @@ def resample(
         one = np.ascontiguousarray(signal if signal.ndim == 1 else signal[:, channel]).view()
         one.flags.writeable = False  # Numba would compile again for a writable array
         filtered(one, flat, channels, channel, length, *options)
+
+
+def resampling(
+    length: int, scale: Fraction | float, quality: float, antialias: bool
+) -> Callable[[Floats, Floats], Floats]:
+    """`resample` of signals of one channel to this length, for many calls."""
+    filtered, options = filtering(scale, quality, antialias)
+    like = np.empty(0, np.float32)
+    given = like.view()
+    given.flags.writeable = False
+    compute = machine_code(filtered, given, like, 1, 0, length, *options)  # type: ignore[arg-type]
+
+    def run(signal: Floats, out: Floats) -> Floats:
+        compute(signal.ravel(), out, 1, 0, length, *options)
+        return out
+
+    return run
 
 
 @lru_cache(maxsize=32)

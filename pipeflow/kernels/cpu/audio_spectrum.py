@@ -5,6 +5,7 @@ frames stays in the first-level cache while it is loaded, windowed, transformed 
 has no prime factor above 5; ``numpy.fft`` computes other sizes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_turn import turn
-from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.jit import kernel, machine_code
 from pipeflow.kernels.cpu.simd.fourier import butterfly2, butterfly3, butterfly4, butterfly5, first4, split_real
 from pipeflow.kernels.cpu.simd.frames import bits_of, float_of, load_tile, scale_row, transpose_tile, weighted_lanes
 from pipeflow.kernels.cpu.simd.instructions import LANES
@@ -514,6 +515,25 @@ def _apply_table_last(values, out, transposed):
             value = values[outer, j]
             for k in range(out.shape[1]):
                 out[outer, k] += value * transposed[j, k]
+
+
+def mfcc_again(
+    shape: tuple[int, ...], axis: int, count: int, kind: int, normalise: bool, lifter: float
+) -> Callable[[Floats, Floats], Floats]:
+    """`mfcc` of spectra of one shape, for many calls."""
+    size, inner = shape[axis], prod(shape[axis + 1 :])
+    table = cosine_table(size, count, kind, normalise, lifter)
+    last = inner == 1
+    given, wanted = ((-1, size), (-1, count)) if last else ((-1, size, inner), (-1, count, inner))
+    compute, table = (_apply_table_last, np.ascontiguousarray(table.T)) if last else (_apply_table, table)
+    like = np.empty((0,) * len(given), np.float32)
+    work = machine_code(compute, like, like, table)
+
+    def run(values: Floats, out: Floats) -> Floats:
+        work(values.astype(np.float32, "C", copy=False).reshape(given), out.reshape(wanted), table)
+        return out
+
+    return run
 
 
 def mfcc(values: Floats, out: Floats, *, axis: int, kind: int, normalise: bool, lifter: float) -> None:

@@ -1,6 +1,7 @@
 """Masks: the boxes around connected elements."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -172,6 +173,22 @@ def foreground_place(mask: np.ndarray, value: int | None, threshold: float, coun
     part = mask.reshape(-1)[block * BLOCK : (block + 1) * BLOCK]
     before = int(sums[block]) - int(counts[block])
     return block * BLOCK + int(np.flatnonzero(_wanted(part, value, threshold))[number - before])
+
+
+def finding(
+    size: int, dtype: np.dtype, value: int | None, threshold: float
+) -> Callable[[np.ndarray], tuple[np.ndarray, int]] | None:
+    """The places of the foreground of small masks, and their number, for many calls; None for other masks."""
+    number, equal = limit_of(dtype, value, threshold)
+    if number is None or size > BLOCK:
+        return None
+
+    def run(mask: np.ndarray) -> tuple[np.ndarray, int]:
+        flat = mask.ravel()
+        places = (flat == number if equal else flat > number).nonzero()[0]
+        return places, len(places)
+
+    return run
 
 
 @kernel
