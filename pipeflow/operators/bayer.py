@@ -62,6 +62,13 @@ def debayer(
     return kernels.bayer.debayer(data.reshape(height, width), checked_position(blue_position), chosen, out)
 
 
+@debayer.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if args.algorithm not in ("bilinear_ocv", "default_npp"):
+        return None
+    return kernels.bayer.bilinear_again(specs[0].dtype, specs[0].shape[1], checked_position(args.blue_position))
+
+
 @debayer.check
 def _(args: Any) -> None:
     if args.algorithm not in ALGORITHMS:

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow import seeds
 from pipeflow.declare import Arg, Args, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.effects import moved_parts
+from pipeflow.operators.random import units_ready
 
 PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
 `fn.remap` applies them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. All of them move
@@ -129,6 +131,30 @@ def optical(
     return kernels.distortions.optical(strength, *extents_of(image.shape, layouts[0]))
 
 
+@grid.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_cells(args.cells)
+    height, width = extents_of(specs[0].shape, specs[0].layout or "")
+    rows, columns = args.cells[0], args.cells[-1]
+    if rows == 1 or columns == 1:
+        return None
+    units, added = units_ready((2, rows - 1, columns - 1)), kernels.distortions.adding(height, width)
+    scale = np.array([width / columns, height / rows])[:, None, None]
+    places = 0.5, (rows / height), (columns / width)
+
+    def run(_image: np.ndarray, key: Any) -> tuple[np.ndarray, np.ndarray]:
+        moves = np.zeros((2, rows + 1, columns + 1), np.float32)
+        moves[:, 1:-1, 1:-1] = (units(key) * 2 - 1) * args.limit * scale
+        return added(moves, *places)
+
+    return run
+
+
+@optical.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    return kernels.distortions.lens_again(args.strength, *extents_of(specs[0].shape, specs[0].layout or ""))
+
+
 @operator(
     "distortions.thin_plate",
     gpu=True,
@@ -169,6 +195,18 @@ def plate_moves(args: Any, key: Any) -> np.ndarray:
     if args.moves is not None:
         return np.array(args.moves, np.float64).reshape(-1, 2)
     return key.normals(2 * args.points * args.points).reshape(-1, 2) * args.scale
+
+
+@thin_plate.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_moves(args)
+    height, width = extents_of(specs[0].shape, specs[0].layout or "")
+    bent = kernels.distortions.bending(args.points, height, width)
+    if bent is None or args.moves is not None:
+        return None
+    count = args.points * args.points
+    units = units_ready((4 * count,))
+    return lambda _image, key: bent(seeds.normals_of(units(key)).reshape(-1, 2) * args.scale)
 
 
 @thin_plate.check

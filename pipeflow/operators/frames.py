@@ -85,6 +85,17 @@ def element_extract(
     return elements if len(elements) > 1 else elements[0]
 
 
+@element_extract.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_elements(specs[0].shape, args.element_map)
+    places = args.element_map
+    return (
+        (lambda data: tuple([data[place, ...] for place in places]))
+        if len(places) > 1
+        else lambda data: data[places[0], ...]
+    )
+
+
 def check_elements(shape: Sequence[int], element_map: Sequence[int]) -> None:
     """Raises an error for elements that the sequence does not have."""
     if not shape:

@@ -4,7 +4,7 @@ Boxes and points that leave the image are dropped together with their labels.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -269,6 +269,11 @@ def bbox_warp(
 
     The result is the box around the four moved corners, limited to the image. Labels are dropped with their boxes.
     """
+    return warped(boxes, labels, args, remove_threshold, lambda: projective(args.matrix, args.inverse_map))
+
+
+def warped(boxes: np.ndarray, labels: np.ndarray | None, args: Any, threshold: float, matrix: Any) -> Any:
+    """Boxes, and their labels, through the matrix that a function returns."""
     old = image_extents(args.input_shape, args.shape_layout)
     new: Any = given_size(args.size, 2) or old
     corners = as_corners(boxes, args.bbox_layout)
@@ -276,14 +281,20 @@ def bbox_warp(
     if args.bbox_normalized:
         corners *= [old[1], old[0]] * 2
     every = corners[:, [0, 1, 2, 1, 0, 3, 2, 3]].reshape(-1, 2)
-    moved = through(every, projective(args.matrix, args.inverse_map)).reshape(-1, 4, 2)
+    moved = through(every, matrix()).reshape(-1, 4, 2)
     around = np.concatenate([moved.min(1), moved.max(1)], 1)
     if args.bbox_normalized:
         around /= [new[1], new[0]] * 2
     result, kept = clipped(
-        around, (1.0, 1.0) if args.bbox_normalized else new, args.bbox_layout, remove_threshold, boxes.dtype
+        around, (1.0, 1.0) if args.bbox_normalized else new, args.bbox_layout, threshold, boxes.dtype
     )
     return result if labels is None else (result, labels[kept])
+
+
+@bbox_warp.ready
+def _(_specs: tuple[Spec, ...], args: Any) -> Any:
+    matrix = projective(args.matrix, args.inverse_map)
+    return lambda boxes, labels=None: warped(boxes, labels, args, args.remove_threshold, lambda: matrix)
 
 
 bbox_warp.check(check_boxes)
@@ -309,17 +320,39 @@ def coord_warp(
 
     Labels are dropped with their points.
     """
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"points have the shape (n, 2), got {points.shape}")
-    check_labels(labels, len(points), "points")
+    del normalized, remove_outside
+    check_points(points.shape, labels)
+    return points_warp(args)(points, labels)
+
+
+def check_points(shape: Sequence[int], labels: Any) -> None:
+    """Raises an error unless these are points (n, 2), with a label for each."""
+    if len(shape) != 2 or shape[1] != 2:
+        raise ValueError(f"points have the shape (n, 2), got {tuple(shape)}")
+    check_labels(labels, shape[0], "points")
+
+
+def points_warp(args: Any) -> Callable[..., Any]:
+    """``(points, labels) -> result`` of ``coord_warp``."""
     old = image_extents(args.input_shape, args.shape_layout)
     new = given_size(args.size, 2) or old
-    before, after = (np.array([x[1], x[0]] if normalized else [1, 1], np.float64) for x in (old, new))
-    moved = through(points * before, projective(args.matrix, args.inverse_map)) / after
-    limits = [1, 1] if normalized else [new[1], new[0]]
-    kept = ((moved >= 0) & (moved <= limits)).all(1) if remove_outside else np.ones(len(points), bool)
-    result = moved[kept].astype(points.dtype)
-    return result if labels is None else (result, labels[kept])
+    before, after = (np.array([x[1], x[0]] if args.normalized else [1, 1], np.float64) for x in (old, new))
+    matrix = projective(args.matrix, args.inverse_map)
+    limits = np.array([1, 1] if args.normalized else [new[1], new[0]])
+
+    def run(points: np.ndarray, labels: np.ndarray | None = None) -> Any:
+        moved = through(points * before, matrix) / after
+        kept = ((moved >= 0) & (moved <= limits)).all(1) if args.remove_outside else np.ones(len(points), bool)
+        result = moved[kept].astype(points.dtype)
+        return result if labels is None else (result, labels[kept])
+
+    return run
+
+
+@coord_warp.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_points(specs[0].shape, np.empty(specs[1].shape, bool) if len(specs) > 1 else None)
+    return points_warp(args)
 
 
 @coord_warp.check

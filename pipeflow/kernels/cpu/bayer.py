@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import Filling, kernel, over_elements, plain
 from pipeflow.kernels.cpu.simd.bayer import colors_of_row
 
 ENDINGS = {"bilinear_ocv": "2RGB", "edgeaware_ocv": "2RGB_EA", "vng_ocv": "2RGB_VNG", "gray_ocv": "2GRAY"}
@@ -25,6 +25,11 @@ def bilinear(source, width, blue_row, blue_column, out):
             out[begin + line - 3 + k] = out[begin + line - 6 + k]
     out[:line] = out[line : 2 * line]
     out[out.size - line :] = out[out.size - 2 * line : out.size - line]
+
+
+def bilinear_again(dtype: np.dtype, width: int, blue: tuple[int, int]) -> Filling:
+    """The bilinear form of `debayer` for many calls."""
+    return over_elements(bilinear, dtype, (width, *blue), dtype)
 
 
 def debayer(raw: np.ndarray, blue: tuple[int, int], algorithm: str, out: np.ndarray) -> np.ndarray:

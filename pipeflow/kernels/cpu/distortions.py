@@ -82,6 +82,18 @@ def added(nodes: Grid, height: int, width: int) -> tuple[np.ndarray, np.ndarray]
     return map_x, map_y
 
 
+def adding(height: int, width: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """`added` for images of one size, for many calls with the parts of a `Grid`."""
+    compute, single = _adding(), np.float32
+
+    def run(moves: np.ndarray, offset: float, tall: float, wide: float) -> tuple[np.ndarray, np.ndarray]:
+        map_x, map_y = np.empty((height, width), single), np.empty((height, width), single)
+        compute(moves, single(offset), single(tall), single(wide), map_x, map_y)
+        return map_x, map_y
+
+    return run
+
+
 @cache
 def _adding() -> Callable[..., None]:
     """The machine code of `add_moves`."""
@@ -144,6 +156,19 @@ def optical(strength: float, height: int, width: int) -> tuple[np.ndarray, np.nd
     return map_x, map_y
 
 
+def lens_again(strength: float, height: int, width: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """`optical` of images of one size, for many calls."""
+    factor, plane = np.float32(strength), np.empty((0, 0), np.float32)
+    compute = machine_code(lens, factor, plane, plane)
+
+    def run(_image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        map_x, map_y = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
+        compute(factor, map_x, map_y)
+        return map_x, map_y
+
+    return run
+
+
 def _bent(distance2: np.ndarray) -> np.ndarray:
     """The basis of thin plates, r * r * log(r), of squares of distances."""
     return 0.5 * distance2 * np.log(np.maximum(distance2, 1e-20))
@@ -186,6 +211,16 @@ def thin_plate_grid(moves: np.ndarray, height: int, width: int) -> Grid:
     shares = plate_shares(side, rows, columns) if few else plate_shares.__wrapped__(side, rows, columns)
     found = (moves * (width, height)).T @ shares.T
     return even_grid(found.astype(np.float32).reshape(2, rows + 1, columns + 1), height, width)
+
+
+def bending(side: int, height: int, width: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """`thin_plate` of images of one size, for many calls; None for a large table."""
+    rows, columns = -(-height // COARSE), -(-width // COARSE)
+    if (rows + 1) * (columns + 1) * side * side > MANY_SHARES:
+        return None
+    shares, extents, run = plate_shares(side, rows, columns).T, np.array((width, height)), adding(height, width)
+    shape, places = (2, rows + 1, columns + 1), even_grid(np.empty((2, rows + 1, columns + 1)), height, width)[1:]
+    return lambda moves: run(((moves * extents).T @ shares).astype(np.float32).reshape(shape), *places)
 
 
 def thin_plate(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
