@@ -13,8 +13,8 @@ one that chooses its own, run again in short turns, in random order. Every part 
 of the ratios of turns of one round. `again` is another pipeline with the best settings that "auto" may choose, in the same
 turns: its distance from 1 is the noise of these figures. `choice` is another pipeline with the settings that "auto" had chosen
 after its first 200 batches, and `first` the speed in these 200 batches. The turns end when each part is by three standard
-errors above or below its aim, or when the standard errors of all parts are below ENOUGH, at the latest after LAST_SECONDS; the
-rule is the same for all pipelines.
+errors above or below its aim, or has a standard error below ENOUGH, at the latest after LAST_SECONDS; the rule is the same for
+all pipelines.
 
 A turn begins when the batches that were made before it, and some more, have been taken, and has a number of batches that
 was set before it. If it ended with the first batch after some time, pipelines whose batches come in pairs would seem slower.
@@ -22,8 +22,8 @@ was set before it. If it ended with the first batch after some time, pipelines w
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
 there are none; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
 it: for 0.1 to 2 seconds a loop of additions takes 2.1 times as long on one of two processors, also by the clock of its thread.
-So a short loop of additions runs on each processor before a turn, as soon as no pipeline works, and the turn counts as disturbed
-if one of them is slow.
+So a short loop of additions runs on each processor before and after a turn, as soon as no pipeline works, and the turn counts as
+disturbed if one of them is slow.
 
 `--raw` keeps the figures of each pipeline in a folder, and does not measure those that it has; with `--minutes` none begins
 later. So the benchmark can be run in pieces; the last one, which finds all figures there, reports them. `--replay` predicts from
@@ -44,22 +44,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 os.environ.setdefault("PIPEFLOW_START", "wait")  # before pipeflow is imported: no kernel is loaded during a measurement
 
 import _forty
 import numpy as np
 from _harness import Target, header, save, settle, table, verdicts
+from _turns import PERIOD, Runner, Turn, additions, checked
 
-from pipeflow import system
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
 from pipeflow.reporting.advice import predicted
 
 MEASURED = 1.1  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
 TURN = 0.16  # seconds of a turn
-LEAST = 8  # batches of a turn
 ROUNDS = 2
 LAST_ROUNDS, LAST_TURN = 8, 0.05  # at least, of the settings that were chosen, and seconds of a turn
 LAST_SECONDS, ENOUGH = 4.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
@@ -67,65 +66,8 @@ AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  #
 CLEAR = 3.0  # standard errors
 REST = 0.01  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
-PERIOD = 8  # of bursts: turns have whole periods
-DISTURBED = 0.2  # processors that others may have in a turn
-SLOWED = 1.3  # how many times as long as in the fastest case a loop of additions may take on a processor
-ADDITIONS = 3000
-IDLE_SECONDS = 0.3  # the longest time to wait until the pipelines have finished the batches that they make ahead
 PREDICTED = "num_threads", "prefetch_queue_depth", "py_num_workers", "batch_size", "parallel"
 CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
-
-
-class Turn(NamedTuple):
-    """What was measured in a turn."""
-
-    rate: float  # samples a second
-    work: float  # processor seconds of this process for a sample
-    others: float  # processors that others had
-    slowed: float = 1.0  # how many times as long as in the fastest case additions took on the slowest processor
-
-    @property
-    def quiet(self) -> bool:
-        """True if nothing else was at work, and all processors had their full speed."""
-        return self.others <= DISTURBED and self.slowed <= SLOWED
-
-
-class Additions:
-    """A short loop on each processor, which shows if one of them is slow now."""
-
-    def __init__(self) -> None:
-        self.fastest = math.inf
-        self.processors = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
-
-    def slowed(self) -> float:
-        """How many times as long as in the fastest case the loop takes on the slowest processor, once this process is idle.
-
-        Work of a pipeline on the other processor makes the loop slow too.
-        """
-        begun = time.perf_counter()
-        while time.perf_counter() - begun < IDLE_SECONDS:
-            used = time.process_time()
-            time.sleep(0.005)
-            if time.process_time() - used < 0.001:
-                break
-        seconds = [self._seconds(processor) for processor in self.processors]
-        if self.processors:
-            os.sched_setaffinity(0, self.processors)
-        self.fastest = min([self.fastest, *seconds])
-        return max(seconds, default=1.0) / self.fastest if seconds else 1.0
-
-    def _seconds(self, processor: int) -> float:
-        os.sched_setaffinity(0, {processor})
-        return min(self._once() for _ in range(2))
-
-    def _once(self) -> float:
-        begun, total = time.thread_time(), 0
-        for number in range(ADDITIONS):
-            total += number
-        return time.thread_time() - begun
-
-
-additions = Additions()
 
 
 @dataclass
@@ -136,6 +78,7 @@ class Measured:
     name: str
     settings: list[dict[str, Any]]
     figures: list[Statistics] = field(default_factory=list)  # of each round
+    runs: list[Turn] = field(default_factory=list)  # the runs that these are of
     turns: list[list[Turn]] = field(default_factory=list)  # for each setting the turn of each round
     spared: list[str] = field(default_factory=list)  # the steps that a cache spares,
     kept: str = ""  # and the one whose samples it keeps
@@ -152,52 +95,6 @@ class Measured:
     )  # and of another pipeline with what these had chosen after 200 batches
     first: float = 0.0  # samples a second of the automatic settings in the first 200 batches
     seconds: float = 0.0  # that this pipeline took
-
-
-class Runner:
-    """A pipeline and its loop."""
-
-    def __init__(self, case: _forty.Case, settings: dict[str, Any]) -> None:
-        self.case, self.pipe = case, case.make(**settings)
-        self.period = PERIOD if case.kind == "bursts" else 1
-        self.batch_size = settings["batch_size"]
-        self._batches, self._seconds = 0, 0.0  # of all turns so far
-
-    def step(self) -> None:
-        try:
-            self.pipe.run()
-        except StopIteration:
-            self.pipe.reset()
-            self.pipe.run()
-        if self.case.loop is not None:
-            self.case.loop()
-
-    def turn(self, seconds: float, least: int = LEAST) -> Turn:
-        """One turn of about so many seconds and at least so many batches, after those that were made before it and some more."""
-        slowed = additions.slowed()
-        settings, started = self.pipe.settings(), time.perf_counter()
-        before = settings["prefetch_queue_depth"].value + settings["num_threads"].value + 2
-        for _ in range(before):
-            self.step()
-        begun = time.perf_counter()
-        pace = (self._seconds + begun - started) / (self._batches + before)
-        count = self.period * math.ceil(max(least, seconds / pace) / self.period)
-        busy, own = self._busy()
-        begun = time.perf_counter()
-        for _ in range(count):
-            self.step()
-        taken, samples = time.perf_counter() - begun, count * self.batch_size
-        self._batches, self._seconds = self._batches + before + count, self._seconds + time.perf_counter() - started
-        busy_after, own_after = self._busy()
-        others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
-        return Turn(samples / taken, (own_after - own) / samples, others, slowed)
-
-    def _busy(self) -> tuple[float, float]:
-        """Seconds that the processors have been busy, and of these for this pipeline."""
-        workers = self.pipe._compiled().crew.workers
-        processes = [] if workers is None else workers.worker_pids()
-        own = time.process_time() + sum(map(system.processor_seconds, processes))
-        return system.busy_seconds() or own, own
 
 
 def measure(case: _forty.Case) -> Measured:
@@ -223,12 +120,14 @@ def measure(case: _forty.Case) -> Measured:
     found.first = number * auto.batch_size / (time.perf_counter() - begun)
     chosen_first = choices_of(auto)
     for runner in (base, *runners):
-        runner.turn(0.03)
+        runner.warm_up()
     found.turns = [[] for _ in runners]
     for _ in range(ROUNDS):
         settle(0.2, 0.5)
+        additions.slowed()
         with base.pipe.measure():
-            base.turn(MEASURED, PERIOD)
+            run = base.batches(MEASURED, PERIOD)
+        found.runs.append(checked(run))
         found.figures.append(base.pipe.statistics())
         for runner, results in random.sample([*zip([*runners, auto], [*found.turns, []])], len(runners) + 1):
             time.sleep(REST)
@@ -239,7 +138,7 @@ def measure(case: _forty.Case) -> Measured:
     chosen = {
         "best_free": max(free(found), key=rates.__getitem__),
         "best": max(range(len(rates)), key=rates.__getitem__),
-        "recommended": recommended(found, medians(found)),
+        "recommended": recommended(found, medians(found, predictions_of(found))),
     }
     del base, runners
     new = {place: Runner(case, settings[place]) for place in {*chosen.values()}}
@@ -269,7 +168,8 @@ def compare(found: Measured, runners: dict[str, Runner]) -> None:
     """The last turns, until the parts of the best speed are known well enough."""
     alike = list(dict.fromkeys(runners.values()))  # one turn counts for all that chose this setting
     for runner in alike:
-        runner.turn(0.03)
+        runner.warm_up()
+    additions.slowed()
     begun, rounds = time.perf_counter(), 0
     while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and not decided(found)):
         turns = {}
@@ -308,12 +208,9 @@ def rate(turns: list[Turn]) -> float:
     return statistics.median([turn.rate for turn in turns if turn.quiet] or [turn.rate for turn in turns])
 
 
-def ratio(predictions: list[float], figures: list[Statistics], turns: list[Turn]) -> float:
+def ratio(predictions: list[float], runs: list[Turn], turns: list[Turn]) -> float:
     """The median of predicted / measured over the rounds that were not disturbed, if there are any."""
-    rounds = [
-        (ours / turn.rate, turn.quiet and run.others <= DISTURBED)
-        for ours, run, turn in zip(predictions, figures, turns)
-    ]
+    rounds = [(ours / turn.rate, turn.quiet and run.quiet) for ours, run, turn in zip(predictions, runs, turns)]
     return statistics.median([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
 
 
@@ -355,9 +252,9 @@ def decided(found: Measured) -> bool:
     ):
         return False
     pairs = {name: (part(*pair), error_of(*pair)) for name, pair in pairs_of(found).items()}
-    if max(error for _, error in pairs.values()) <= ENOUGH:
-        return True
-    return all(abs(math.log(share / AIMS[name])) > CLEAR * error for name, (share, error) in pairs.items())
+    return all(
+        error <= ENOUGH or abs(math.log(share / AIMS[name])) > CLEAR * error for name, (share, error) in pairs.items()
+    )
 
 
 def predictions_of(found: Measured) -> list[list[float]]:
@@ -371,9 +268,11 @@ def predictions_of(found: Measured) -> list[list[float]]:
     return results
 
 
-def medians(found: Measured) -> list[float]:
-    """For each setting the median of its predictions."""
-    return [statistics.median(ours) for ours in predictions_of(found)]
+def medians(found: Measured, predictions: list[list[float]]) -> list[float]:
+    """For each setting the median of its predictions, by the runs that were not disturbed, if there are any."""
+    quiet = [run.quiet for run in found.runs]
+    chosen = quiet if any(quiet) else [True] * len(quiet)
+    return [statistics.median([one for one, good in zip(ours, chosen) if good]) for ours in predictions]
 
 
 def recommended(found: Measured, predictions: list[float]) -> int:
@@ -401,9 +300,9 @@ def free(found: Measured) -> list[int]:
 
 def judge(found: Measured) -> Judged:
     predictions = predictions_of(found)
-    middles = [statistics.median(ours) for ours in predictions]
+    middles = medians(found, predictions)
     rates = [rate(turns) for turns in found.turns]
-    ratios = [ratio(ours, found.figures, turns) for ours, turns in zip(predictions, found.turns)]
+    ratios = [ratio(ours, found.runs, turns) for ours, turns in zip(predictions, found.turns)]
     work = [min([turn.work for turn in turns if turn.quiet] or [turn.work for turn in turns]) for turns in found.turns]
     base = found.settings[0]
     rows = []

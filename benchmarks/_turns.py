@@ -1,0 +1,143 @@
+"""Turns of pipelines side by side, and the signs that something has disturbed one."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any, NamedTuple
+
+import _forty
+
+from pipeflow import system
+
+LEAST = 8  # batches of a turn
+WARM = 4, 0.03  # batches and seconds that a new pipeline runs at least before its first turn
+TRIALS = 10.0  # the longest time to wait until it is decided which functions are compiled
+UNDECIDED = "not called yet", "compiling", "comparing"
+AFTER_TRIALS = 20  # batches until a chain of compiled steps has the compiled functions too
+PERIOD = 8  # of bursts: turns have whole periods
+DISTURBED = 0.2  # processors that others may have in a turn
+SLOWED = 1.3  # how many times as long as in the fastest case a loop of additions may take on a processor
+ADDITIONS = 3000
+IDLE_SECONDS = 0.3  # the longest time to wait until the pipelines have finished the batches that they make ahead
+
+
+class Turn(NamedTuple):
+    """What was measured in a turn."""
+
+    rate: float  # samples a second
+    work: float  # processor seconds of this process for a sample
+    others: float  # processors that others had
+    slowed: float = 1.0  # how many times as long as in the fastest case additions took on the slowest processor
+
+    @property
+    def quiet(self) -> bool:
+        """True if nothing else was at work, and all processors had their full speed."""
+        return self.others <= DISTURBED and self.slowed <= SLOWED
+
+
+class Additions:
+    """A short loop on each processor, which shows if one of them is slow now."""
+
+    def __init__(self) -> None:
+        self.fastest, self.last = math.inf, 1.0
+        self.processors = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
+
+    def slowed(self) -> float:
+        """How many times as long as in the fastest case the loop takes on the slowest processor, once this process is idle.
+
+        Work of a pipeline on the other processor makes the loop slow too.
+        """
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < IDLE_SECONDS:
+            used = time.process_time()
+            time.sleep(0.005)
+            if time.process_time() - used < 0.001:
+                break
+        seconds = [self._seconds(processor) for processor in self.processors]
+        if self.processors:
+            os.sched_setaffinity(0, self.processors)
+        self.fastest = min([self.fastest, *seconds])
+        self.last = max(seconds) / self.fastest if seconds else 1.0
+        return self.last
+
+    def _seconds(self, processor: int) -> float:
+        os.sched_setaffinity(0, {processor})
+        return min(self._once() for _ in range(2))
+
+    def _once(self) -> float:
+        begun, total = time.thread_time(), 0
+        for number in range(ADDITIONS):
+            total += number
+        return time.thread_time() - begun
+
+
+additions = Additions()
+
+
+def checked(turn: Turn) -> Turn:
+    """The turn that is just over: all processors had their full speed if they have it now, and had it after the turn before."""
+    before = additions.last
+    return turn._replace(slowed=max(before, additions.slowed()))
+
+
+class Runner:
+    """A pipeline and its loop."""
+
+    def __init__(self, case: _forty.Case, settings: dict[str, Any]) -> None:
+        self.case, self.pipe = case, case.make(**settings)
+        self.period = PERIOD if case.kind == "bursts" else 1
+        self.batch_size = settings["batch_size"]
+        self._batches, self._seconds = 0, 0.0  # of all turns so far
+
+    def step(self) -> None:
+        begun = time.perf_counter()
+        try:
+            self.pipe.run()
+        except StopIteration:
+            self.pipe.reset()
+            self.pipe.run()
+        if self.case.loop is not None:
+            self.case.loop()
+        self._batches, self._seconds = self._batches + 1, self._seconds + time.perf_counter() - begun
+
+    def warm_up(self) -> None:
+        """The first batches, which make what the later ones use. Functions with jit="auto" are compared with compiled code
+        here, and the better one works in all turns: a prediction is for the code that was measured.
+        """
+        least = WARM[0]
+        while self._batches < least or self._seconds < WARM[1]:
+            self.step()
+            if self._seconds < TRIALS and any(choice.value in UNDECIDED for choice in self.pipe.settings()):
+                least = self._batches + AFTER_TRIALS
+
+    def turn(self, seconds: float, least: int = LEAST) -> Turn:
+        """One turn of about so many seconds and at least so many batches, after those that were made before it and some more."""
+        return checked(self.batches(seconds, least))
+
+    def batches(self, seconds: float, least: int) -> Turn:
+        """A turn without the check of the processors."""
+        before = self.pipe.settings()["prefetch_queue_depth"].value + (4 if self._workers() else 2)
+        for _ in range(before):
+            self.step()
+        pace = self._seconds / self._batches
+        count = self.period * math.ceil(max(least, seconds / pace) / self.period)
+        busy, own = self._busy()
+        begun = time.perf_counter()
+        for _ in range(count):
+            self.step()
+        taken, samples = time.perf_counter() - begun, count * self.batch_size
+        busy_after, own_after = self._busy()
+        others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
+        return Turn(samples / taken, (own_after - own) / samples, others)
+
+    def _workers(self) -> list[int]:
+        """The worker processes; two more batches are made ahead for them."""
+        workers = self.pipe._compiled().crew.workers
+        return [] if workers is None else workers.worker_pids()
+
+    def _busy(self) -> tuple[float, float]:
+        """Seconds that the processors have been busy, and of these for this pipeline."""
+        own = time.process_time() + sum(map(system.processor_seconds, self._workers()))
+        return system.busy_seconds() or own, own
