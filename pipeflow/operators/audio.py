@@ -215,19 +215,19 @@ def nonsilent_region(
     power equals its own maximum.
     """
     one_channel(signal.shape)
-    found = (0, 0)
-    if signal.dtype == np.float16:
-        signal = signal.astype(np.float32)
-    if signal.size:
-        found = kernels.audio_signal.nonsilent_region(
-            np.ascontiguousarray(signal).reshape(-1),
-            cutoff_db=cutoff_db,
-            reference_power=reference_power,
-            window_length=window_length,
-        )
-    for array, value in zip(out, found):
-        array[...] = value
+    values = np.ascontiguousarray(signal, np.float32 if signal.dtype == np.float16 else None).reshape(-1)
+    options = {"cutoff_db": cutoff_db, "reference_power": reference_power, "window_length": window_length}
+    found = kernels.audio_signal.nonsilent_region(values, **options) if signal.size else (0, 0)
+    out[0][...], out[1][...] = found
     return out
+
+
+@nonsilent_region.ready
+def _(specs: tuple[Spec, ...], args: Args) -> Any:
+    one_channel(specs[0].shape)
+    options = specs[0].dtype, args.cutoff_db, args.reference_power, args.window_length
+    other = specs[0].dtype == np.float16 or 0 in specs[0].shape
+    return None if other else kernels.audio_signal.nonsilent_again(*options)
 
 
 def one_channel(shape: tuple[int, ...]) -> None:

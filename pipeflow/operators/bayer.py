@@ -64,9 +64,10 @@ def debayer(
 
 @debayer.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    _, width = sensor_extents(specs[0].shape)
     if args.algorithm not in ("bilinear_ocv", "default_npp"):
         return None
-    return kernels.bayer.bilinear_again(specs[0].dtype, specs[0].shape[1], checked_position(args.blue_position))
+    return kernels.bayer.bilinear_again(specs[0].dtype, width, checked_position(args.blue_position))
 
 
 @debayer.check

@@ -228,8 +228,8 @@ def planckian_line(args: Any, key: Any) -> Line:
 
 @lru_cache(maxsize=256)
 def lit_by(temperature: int) -> Line:
-    """The matrix of this light and an offset of 0."""
-    return np.diag(planckian_factors(temperature)), np.zeros(3)
+    """The matrix of this light and an offset of 0, in the type of the kernels."""
+    return np.diag(planckian_factors(temperature)).astype(np.float32), np.zeros(3, np.float32)
 
 
 @planckian_jitter.ready

@@ -274,12 +274,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     units, mean, stddev = units_ready((2 * _size(extents),)), args.mean, args.stddev
     if dtype.kind != "f" or not _size(extents):
         return None
+    small = abs(mean) + 10 * abs(stddev) < np.finfo(dtype).max  # no number becomes infinite: none is above 9
 
     def run(*inputs_and_key: Any) -> np.ndarray:
         numbers = seeds.normals_of(units(inputs_and_key[-1]))
-        numbers *= stddev
+        if stddev != 1:
+            numbers *= stddev
         numbers += mean
-        return saturate(numbers, dtype).reshape(extents)
+        return (numbers.astype(dtype) if small else saturate(numbers, dtype)).reshape(extents)
 
     return run
 

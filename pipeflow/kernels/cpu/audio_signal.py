@@ -1,11 +1,12 @@
 """Kernels for the signal itself: sample types, channels, preemphasis, and the begin and end of sound."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.jit import kernel, machine_code
 
 Floats = NDArray[np.float32]
 
@@ -159,6 +160,28 @@ def _span(power, threshold):
     while last >= first and not power[last] >= threshold:
         last -= 1
     return first, last
+
+
+def nonsilent_again(dtype: np.dtype, cutoff_db: float, reference_power: float, window_length: int) -> Any:
+    """`nonsilent_region` for many calls ``(signal, out)``; for a signal that has no power it raises an error without a reason."""
+    power_of = machine_code(_mean_square, np.empty(0, dtype), window_length, np.empty(0))
+    span = machine_code(_span, np.empty(0), 0.0)
+    factor = 10 ** min(cutoff_db / 10, _LOUDEST)
+
+    def run(signal: NDArray, out: tuple[NDArray, NDArray]) -> tuple[NDArray, NDArray]:
+        power = np.empty(signal.size)
+        power_of(signal.ravel(), window_length, power)
+        loudest = float(np.maximum.reduce(power))  # not a number, or infinite, if any of them is
+        reference = reference_power if reference_power > 0 else loudest
+        if not math.isfinite(loudest) or not math.isfinite(reference):
+            raise ValueError(loudest)
+        first, last = span(power, reference * factor)
+        begin = 0 if first > last else max(first - window_length + 1, 0)
+        out[0].fill(begin)
+        out[1].fill(0 if first > last else last - begin + 1)
+        return out
+
+    return run
 
 
 def nonsilent_region(

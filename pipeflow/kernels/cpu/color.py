@@ -160,12 +160,11 @@ def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, ou
 
 
 def mixing_each() -> Callable[..., np.ndarray]:
-    """`linear_colors` with a matrix of 3 x 3, for bytes."""
+    """`linear_colors` with a matrix of 3 x 3 in float32, for bytes."""
     compute = machine_code(mix, BYTES, FEW_FLOATS, FEW_FLOATS, BYTES, NUMBER)
 
     def run(source: np.ndarray, out: np.ndarray, matrix: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        weights, shift = matrix.astype(np.float32).ravel(), offset.astype(np.float32)
-        compute(source.ravel(), weights, shift, out.ravel(), source.size // 3)
+        compute(source.ravel(), matrix.ravel(), offset, out.ravel(), source.size // 3)
         return out
 
     return run
