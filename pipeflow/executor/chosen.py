@@ -25,12 +25,12 @@ def can_help(work: Effort, change: Chosen, kept: Chosen, processors: float, comp
 
     Threads that are on a processor for ``computing_share`` of their time do not wait for anything else.
     """
-    saturated = work.used >= FULL * processors
+    saturated = work.wanted >= FULL * processors
     ordered = max(work.ordered, work.alone) if change.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
-        return work.used >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
+        return work.wanted >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
     if change.threads > kept.threads:
-        computing = kept.threads >= processors and work.busy > computing_share * work.inside
+        computing = kept.threads >= processors and work.busy + work.queued > computing_share * work.inside
         occupied = work.alone if kept.alone and not change.alone else work.inside / kept.threads
         return not (saturated or computing) and occupied >= OCCUPIED and ordered < FULL
     if change.alone != kept.alone:

@@ -13,7 +13,8 @@ import numpy as np
 from pipeflow import timing
 from pipeflow.executor.alternating import ENOUGH_PAIRS, Alternation
 from pipeflow.executor.batch import BatchRun, Wait
-from pipeflow.executor.clocks import GilProbe, Measures
+from pipeflow.executor.clocks import GilProbe, Measures, queued_seconds
+from pipeflow.executor.crew import Crew
 from pipeflow.executor.figures import ENOUGH_BATCHES, CacheFigures, Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings, available_cpus
@@ -28,11 +29,17 @@ class Effort(NamedTuple):
     ordered: float  # the stage that one thread at a time works in, the one with most time
     used: float  # processor time of the process
     alone: float = 0.0  # as `ordered`, for the stages whose functions have parallel="auto"
+    queued: float = 0.0  # the threads were ready to run, and others had the processors
 
     @property
     def computing(self) -> float:
         """The processors that the steps need; brief tasks count as busy even while their thread waits for the interpreter."""
         return min(self.busy, self.used)
+
+    @property
+    def wanted(self) -> float:
+        """The processors that the process would use if others used none."""
+        return self.used + self.queued
 
     def since(self, earlier: "Effort", seconds: float) -> "Effort":
         """The averages of a window."""
@@ -157,13 +164,14 @@ class Measuring:
             result.setdefault(cache.name, {})["remote_cache"] = {k: v for k, v in asdict(cache).items() if k != "name"}
         return result
 
-    def work(self) -> Effort:
-        """What the threads have done so far."""
+    def work(self, crew: Crew | None = None) -> Effort:
+        """What the threads have done so far; ``queued`` only if a crew is given, because reading it takes long."""
         clocks = self.measures.stages
         ordered = [clock.seconds for clock, stage in zip(clocks, self.stages) if stage.ordered]
         alone = [clock.seconds for clock, stage in zip(clocks, self.stages) if stage.alone_if_better]
         inside, busy = sum(clock.seconds for clock in clocks), sum(clock.busy for clock in clocks)
-        return Effort(inside, busy, max(ordered, default=0.0), timing.process(), max(alone, default=0.0))
+        used, queued = timing.process(), queued_seconds(() if crew is None else crew.threads)
+        return Effort(inside, busy, max(ordered, default=0.0), used, max(alone, default=0.0), queued)
 
     def slowest(self) -> str:
         """The name of the operator that has taken most time; "" if no time was measured."""

@@ -93,9 +93,8 @@ class Executor(RunReports):
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
         self.measures = self.measuring.measures
-        self.tuner = tuner_of(
-            settings, self.stages, self.device is not None, self.measuring.work, self.crew.workers is None
-        )
+        look = partial(self.measuring.work, self.crew)
+        self.tuner = tuner_of(settings, self.stages, self.device is not None, look, self.crew.workers is None)
         self._claims.alone = self.tuner is not None and self.tuner.alone
         self.crowd = Crowd.of(settings, self.stages, self.measuring.work) if self.device is None else None
         self._one_at_a_time = bool(plan.differentiable())

@@ -382,7 +382,7 @@ class Tuner:
 
     def _takes_turns(self, work: Effort | None) -> bool:
         """True if the threads together do the work of one, probably because they take the interpreter from each other."""
-        return work is not None and self._whole and FULL <= work.used <= ALONE
+        return work is not None and self._whole and FULL <= work.wanted <= ALONE
 
     def _review(self, level: WindowLevel, window: ExposedWait) -> None:
         """Counts a window of the review, and goes on with the next one."""
@@ -523,7 +523,7 @@ class Tuner:
             yield deeper
         if self._tunes_threads and work is not None and (work.computing <= ALONE or self._takes_turns(work)):
             yield self._kept._replace(threads=self._least)
-        waiting = work is not None and work.computing < WAITING * work.inside
+        waiting = work is not None and work.computing + work.queued < WAITING * work.inside
         if self._tunes_alone:
             if alone and waiting and self._tunes_threads:
                 yield self._with(4 * threads)._replace(alone=False)

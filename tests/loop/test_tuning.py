@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeflow import Pipeline, fn, pipeline_def
-from pipeflow.executor import Settings, settings, tuning
+from pipeflow.executor import Settings, measuring, settings, tuning
 from pipeflow.executor.claims import Claims
 from pipeflow.executor.measuring import Effort
 from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, REVIEW_COST, REVIEW_CREDIT, Chosen, Tuner
@@ -332,9 +332,9 @@ def test_settled_settings_are_watched_less_and_less_often():
 class Threads:
     """What the threads of a simulated pipeline did: so many processors were at work since the last batch."""
 
-    def __init__(self, used, ordered=lambda chosen: 0.0):
-        self.used, self.ordered = used, ordered
-        self.sums = [0.0] * 5
+    def __init__(self, used, ordered=lambda chosen: 0.0, queued=lambda chosen: 0.0):
+        self.used, self.ordered, self.queued = used, ordered, queued
+        self.sums = [0.0] * 6
         self.tuner, self.now = None, 100.0
 
     def __call__(self):
@@ -344,13 +344,24 @@ class Threads:
         seconds, chosen = now - self.now, before
         self.now = now
         used, one = self.used(chosen), self.ordered(chosen)
-        for place, value in enumerate((max(used, one) * 0.95, used * 0.95, 0.0, used, one)):
+        sums = max(used, one) * 0.95, used * 0.95, 0.0, used, one, self.queued(chosen)
+        for place, value in enumerate(sums):
             self.sums[place] += value * seconds
 
 
-def tuned(pace, used, seed=0, noise=0.1, batches=4000, ordered=lambda chosen: 0.0, loop=0.0, **options):
+def tuned(
+    pace,
+    used,
+    seed=0,
+    noise=0.1,
+    batches=4000,
+    ordered=lambda chosen: 0.0,
+    queued=lambda chosen: 0.0,
+    loop=0.0,
+    **options,
+):
     """A run with times that differ by ``noise`` at random, its tuner after so many batches, and the batches until it settled."""
-    rng, threads = np.random.default_rng(seed), Threads(used, ordered)
+    rng, threads = np.random.default_rng(seed), Threads(used, ordered, queued)
     options = {"tunes_alone": True, **options}
     run = Run(
         lambda *chosen: pace(*chosen) * math.exp(noise * rng.standard_normal()),
@@ -380,6 +391,36 @@ def test_threads_that_take_the_interpreter_from_each_other_become_one(base, seed
     )
     assert settled <= LONGEST
     assert run.tuner.kept.threads == 1
+
+
+@pytest.mark.parametrize("queued", [0.0, 1.5])
+def test_threads_without_a_processor_do_not_wait_for_data(queued):
+    """Two threads have a fifth of one. If they wait for data, more threads are tried; if others have the processors, not."""
+    tried = []
+
+    def pace(threads, depth, alone):
+        tried.append(threads)
+        return 0.02 / threads
+
+    tuned(
+        pace, lambda chosen: 0.2, queued=lambda chosen: queued, ordered=lambda chosen: 2.0, noise=0.05, batches=LONGEST
+    )
+    assert (max(tried) > 2) == (not queued)
+
+
+@pytest.mark.parametrize("base", [0.0002, 0.002])
+@pytest.mark.parametrize(("queued", "expected"), [(0.4, 1), (1.4, 2)])
+def test_threads_that_wait_for_processors_of_other_programs(base, queued, expected):
+    """They get 0.6 of a processor. If they would use one, they take the interpreter from each other; if two, they do not."""
+
+    def pace(threads, depth, alone):
+        return base * ((1.3 if expected == 1 else 0.7) if threads > 1 else 1.0)
+
+    def waits(chosen):
+        return queued if chosen.threads > 1 else 0.4
+
+    run, _ = tuned(pace, lambda chosen: 0.6, queued=waits, noise=0.05)
+    assert run.tuner.kept.threads == expected
 
 
 @pytest.mark.parametrize("base", [0.0002, 0.008])
@@ -649,6 +690,16 @@ def test_the_report_says_that_calls_wait_for_each_other():
     pipe._executor.tuner.alone = False
     function = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of noisy"))
     assert (function.value, function.reason) == ("threads", "its code shows no state")
+
+
+def test_the_wait_of_threads_for_a_processor_is_counted(monkeypatch):
+    """For the tuner, which reads it at the begin and the end of a window."""
+    pipe = pipeline_def(numbers, batch_size=5, num_threads="auto")()
+    pipe.run()
+    monkeypatch.setattr(measuring, "queued_seconds", lambda threads: 0.5 * len(threads))
+    tuner = pipe._executor.tuner
+    assert tuner._look().queued == 0.5 * len(pipe._executor.crew.threads) > 0
+    assert pipe._executor.measuring.work().queued == 0.0
 
 
 def test_figures_have_the_chosen_settings():
