@@ -9,7 +9,7 @@ from collections import deque
 
 import numpy as np
 
-from pipeflow.tensors import Block, Lease
+from pipeflow.tensors import Block, array_in
 
 SMALL = 16 * 1024
 ALIGNMENT = 64
@@ -56,7 +56,7 @@ class HeapPool:
             block = free.pop()
         except IndexError:
             block = self._allocate(capacity)
-        return np.asarray(Lease(block, free))[:nbytes]
+        return array_in(block, free, (nbytes,))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An uninitialised array in pooled memory."""
@@ -66,9 +66,7 @@ class HeapPool:
         for extent in shape:
             count *= extent
         nbytes = count * dtype.itemsize
-        if nbytes <= SMALL:
-            return np.empty(shape, dtype)
-        return self.take(nbytes).view(dtype).reshape(shape)
+        return np.empty(shape, dtype) if nbytes <= SMALL else np.ndarray(shape, dtype, self.take(nbytes))
 
     def reserve(self, nbytes: int, blocks: int) -> None:
         """Allocates blocks ahead of their first use."""

@@ -97,7 +97,7 @@ class BatchCall:
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
         """An uninitialised array in memory of the batch."""
         nbytes = math.prod(shape) * dtype.itemsize
-        return self.take(nbytes).view(dtype).reshape(shape) if nbytes else np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, self.take(nbytes)) if nbytes else np.empty(shape, dtype)
 
     def collector(self, output: int) -> Collector:
         """Gathers the samples of one output into memory of the batch."""

@@ -2,7 +2,7 @@
 
 from pipeflow.tensors.batch import TensorListCPU
 from pipeflow.tensors.collector import Collector, Take, slab_size
-from pipeflow.tensors.memory import Block, Lease
+from pipeflow.tensors.memory import Block, Lease, array_in
 from pipeflow.tensors.metadata import Metadata, Shape, fitting_layout, position_of
 from pipeflow.tensors.on_device import DeviceSample, made_on, on_gpu
 from pipeflow.tensors.placed import PlacedArrays
@@ -14,6 +14,7 @@ __all__ = [
     "Collector",
     "DeviceSample",
     "Lease",
+    "array_in",
     "Metadata",
     "PlacedArrays",
     "Shape",

@@ -5,8 +5,12 @@ The base of every pooled array is a Lease: the object that gives its Block back 
 it is gone.
 """
 
+import ctypes
 from collections import deque
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 
 class Block:
@@ -21,23 +25,32 @@ class Block:
         self.owner = owner
 
 
+_NOTHING = Block("none", 0, 0, None)
+_NOWHERE: deque[Block] = deque(maxlen=0)
+
+
 class Lease:
     """Keeps a Block out of its pool. It is the base of the first array, so every view of that array holds it.
 
-    The finaliser only appends to a deque: that is safe from any thread, inside any lock, at exit and in a forked child.
+    The finaliser only appends to a deque: that is safe from any thread, inside any lock, at exit and in a forked child. A lease
+    is memory of ctypes too, so one call makes an array of any shape in it (``array_in``).
     """
 
-    __slots__ = ("__array_interface__", "__weakref__", "_home", "block")
-
-    def __init__(self, block: Block, home: "deque[Block]") -> None:
-        self.block = block
-        self._home = home
-        self.__array_interface__ = {
-            "data": (block.address, False),
-            "shape": (block.nbytes,),
-            "typestr": "|u1",
-            "version": 3,
-        }
+    block, _home = _NOTHING, _NOWHERE  # until `array_in` sets its own
 
     def __del__(self) -> None:
         self._home.append(self.block)
+
+
+@lru_cache(maxsize=256)
+def _of_size(nbytes: int) -> Any:
+    """The class of the leases of so many bytes: the pools have a few sizes."""
+    return type("LeaseOfMemory", (Lease, ctypes.c_ubyte * nbytes), {})
+
+
+def array_in(block: Block, home: deque[Block], shape: tuple[int, ...], dtype: Any = np.uint8) -> np.ndarray:
+    """An array at the beginning of a block, which ``home`` gets back when the array and all made from it are gone."""
+    lease = _of_size(block.nbytes).from_address(block.address)
+    lease.block = block
+    lease._home = home
+    return np.ndarray(shape, dtype, lease)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import types
-from pipeflow.tensors.memory import Block, Lease
+from pipeflow.tensors.memory import Block, array_in
 from pipeflow.tensors.metadata import CallableInt, Metadata, fitting_layout, shown_values
 from pipeflow.tensors.traced import check_untraced, reshaped
 
@@ -189,4 +189,4 @@ def copy_out(array: np.ndarray, destination: Any) -> None:
         np.copyto(np.asarray(memoryview(destination)).reshape(-1).view(np.uint8)[: source.nbytes], source)
         return
     target = Block("external", source.nbytes, address, None)
-    np.copyto(np.asarray(Lease(target, deque(maxlen=0))), source)
+    np.copyto(array_in(target, deque(maxlen=0), (source.nbytes,)), source)

@@ -441,6 +441,16 @@ def test_numbers_record_what_is_computed_of_them():
         hash(n)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float16, np.complex128, "M8[s]", ">i4"])
+def test_addresses_of_arrays(dtype):
+    """Also of arrays that ctypes cannot read: without elements, read-only, with other strides, or of a type of their own."""
+    array = np.zeros((4, 6), dtype)
+    fixed = array.copy()
+    fixed.flags.writeable = False
+    for one in (array, fixed, array[1:, 2:], array[::2], array.T, array[4:], array[2, 3, ...]):
+        assert kernel_calls.address_of(one) == one.ctypes.data
+
+
 def test_a_kernel_that_raises_ends_its_sample():
     """The status of a kernel's exception leaves the sample to the body; the others are done."""
     compiled = kernel_calls.kernel(raises_for_three)

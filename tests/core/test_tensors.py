@@ -9,7 +9,7 @@ import pytest
 
 from pipeflow import types
 from pipeflow.backends.cpu import SMALL, Arena, HeapPool, size_class
-from pipeflow.tensors import Collector, TensorCPU, TensorListCPU, slab_size
+from pipeflow.tensors import Block, Collector, TensorCPU, TensorListCPU, array_in, slab_size
 from pipeflow.tensors.traced import Traced, reshaped
 
 DENSE = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
@@ -329,6 +329,22 @@ def test_the_pool_never_hands_out_memory_twice():
         worker.join()
     assert not wrong
     assert pool.allocations <= 8
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (12,), ()])
+def test_an_array_in_a_block_returns_it(shape):
+    """The array begins with the block, may be written, and gives the block back with its last view."""
+    memory, home = np.zeros(96, np.uint8), []
+    block = Block("heap", 96, memory.ctypes.data, memory)
+    array = array_in(block, home, shape, np.float64)
+    array[...] = 1.0
+    assert (array.shape, array.dtype, array.ctypes.data) == (shape, np.float64, block.address)
+    assert np.count_nonzero(memory.view(np.float64)) == array.size
+    view = array.reshape(-1)[:1]
+    del array
+    assert not home
+    del view
+    assert home == [block]
 
 
 def test_the_pool_can_be_trimmed():

@@ -29,7 +29,7 @@ def page_locked(array: np.ndarray) -> Block | None:
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
-    return base.block if type(base) is Lease and base.block.kind == "pinned" and array.flags.c_contiguous else None
+    return base.block if isinstance(base, Lease) and base.block.kind == "pinned" and array.flags.c_contiguous else None
 
 
 def runs_of(samples: Sequence[np.ndarray], starts: Sequence[int]) -> list[tuple[int, np.ndarray]] | None:

@@ -24,7 +24,7 @@ import numpy as np
 from pipeflow import system
 from pipeflow.executor.workers import anonymous_files
 from pipeflow.saving.functions import dumps_value
-from pipeflow.tensors import Block, Lease
+from pipeflow.tensors import Block, array_in
 
 FIRST_SIZE = 1 << 16
 _ALIGNMENT = 64
@@ -126,7 +126,7 @@ class Segment:
 
     def lease(self, home: "deque[Block]") -> np.ndarray:
         """All its bytes as an array; when that and all arrays made from it are gone, `home` gets the segment back."""
-        return np.asarray(Lease(Block("shared", self.size, self.address, (self, self.map)), home))
+        return array_in(Block("shared", self.size, self.address, (self, self.map)), home, (self.size,))
 
     def close(self) -> None:
         """Closes the descriptor; mappings and arrays stay valid."""
@@ -250,7 +250,7 @@ class Region(SegmentWriter):
             if self.segment.address != self._mappings[-1][0]:
                 self._mappings.append((self.segment.address, self.segment.size))
                 mapping = Block("shared", self.segment.size, self.segment.address, (self.lease, self.segment.map))
-                self.lease = np.asarray(Lease(mapping, deque(maxlen=0)))
+                self.lease = array_in(mapping, deque(maxlen=0), (mapping.nbytes,))
             return self.lease[start : start + nbytes]
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:

@@ -404,9 +404,15 @@ def clock() -> tuple[int, int] | None:
     return None if function is None else (ctypes.cast(function, ctypes.c_void_p).value or 0, number)
 
 
+_FIRST: Callable[[Any], Any] = ctypes.c_char.from_buffer
+
+
 def address_of(array: NDArray) -> int:
     """The address of the first element of an array."""
-    return array.__array_interface__["data"][0]
+    try:
+        return ctypes.addressof(_FIRST(array))  # a third of the time of the line below
+    except (TypeError, ValueError):  # it is read-only, empty or not contiguous, or of a type that no buffer has
+        return array.__array_interface__["data"][0]
 
 
 def aligned(memory: NDArray) -> int:
