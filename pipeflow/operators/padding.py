@@ -27,8 +27,10 @@ def padded_columns(
     numbers: np.ndarray, dtype: np.dtype, fill: Any, args: Sequence[Any], layout: str, out: Any
 ) -> np.ndarray | None:
     """The same for samples as columns: address and extents of each."""
-    extents = numbers[:, 1:]
-    smallest, largest = np.minimum.reduce(extents).tolist(), np.maximum.reduce(extents).tolist()
+    _, *extents = zip(
+        *numbers.tolist()
+    )  # NumPy would take four calls, each with code that kernels have put out of the caches
+    smallest, largest = [*map(min, extents)], [*map(max, extents)]
     try:
         byte, parts = _fixed(dtype, repr(fill), fill, len(largest), *args, layout)
     except TypeError:  # an argument that cannot be the key of a dictionary

@@ -53,9 +53,12 @@ class PlacedArrays(Sequence[Any]):
     def one_shape(self) -> tuple[int, ...] | None:
         """The shape of the samples, if all have the same and are columns, else None."""
         numbers = self.columns
-        if numbers is None or not len(numbers) or numbers[0, 1:].tolist() != numbers[-1, 1:].tolist():
+        if numbers is None or not len(numbers):
             return None
-        return tuple(numbers[0, 1:].tolist()) if (numbers[:, 1:] == numbers[0, 1:]).all() else None
+        _, *shape = numbers[0].tolist()  # a call of NumPy is slow here, because kernels have used the caches
+        extents = numbers[:, 1:].tobytes()
+        same = extents == extents[: 8 * len(shape)] * len(numbers)
+        return tuple(shape) if same else None
 
     def dense(self, shape: tuple[int, ...]) -> np.ndarray | None:
         """The batch as one array, if the samples have this shape and follow one another in one block."""
