@@ -88,7 +88,7 @@ class MadeAhead:
             return False
         epoch = batch.epochs
         if isinstance(epoch, np.ndarray):  # of a reader, a batch of which may be of two epochs
-            if epoch[0] != epoch[-1] or (epoch != epoch[0]).any():
+            if epoch.tobytes() != epoch[:1].tobytes() * len(epoch):
                 return False
             epoch = int(epoch[0])
         long, first = self._long, int(batch.positions[0])
@@ -101,7 +101,7 @@ class MadeAhead:
             self._long = long
         begin = first - long.cursor
         end = begin + batch.size
-        if not batch.consecutive and not np.array_equal(batch.positions, long.positions[begin:end]):
+        if not batch.consecutive and batch.positions.tobytes() != long.positions[begin:end].tobytes():
             return False
         batch.ahead = {slot: values[begin:end] for slot, values in long.ahead.items()}
         for slot, values in batch.ahead.items():
@@ -110,6 +110,7 @@ class MadeAhead:
         batch.done_ahead = long.done_ahead
         keys = {key: each[begin:end] for key, each in long.places[2].items()}
         batch.places = batch.positions, batch.epochs, keys
+        batch.part_of = long, begin
         return True
 
     def forget(self) -> None:
@@ -157,9 +158,9 @@ class MadeAhead:
                 break
             states = one.states
             one.foreseen = self.give(one)
-            if self._stage is not None:
-                self._stage.foresee(one)
             made.append(one)
+        if self._stage is not None:
+            self._stage.foresee(made)
         self._states, self._course.at = batch.states, place
         self._later.extend(made)
 

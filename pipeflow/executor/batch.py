@@ -157,6 +157,7 @@ class BatchRun:
         "masks",
         "origins",
         "padding",
+        "part_of",
         "pending",
         "places",
         "positions",
@@ -204,6 +205,8 @@ class BatchRun:
         # What was made for several batches at once: the values of slots, and the steps of the stage of samples that are done.
         self.ahead: dict[int, Any] = {}
         self.done_ahead: frozenset[int] = frozenset()
+        # The long batch of which these are a part, and its sample that is the first of this batch.
+        self.part_of: tuple[BatchRun, int] | None = None
         self.foreseen = False  # True if ``ahead`` was given to it when it was read, before it was scheduled
         self.padding: np.ndarray | None = None
         self.ends: list[str] = []
@@ -241,6 +244,7 @@ class BatchRun:
         self.values, self.layouts, self.origins, self.states = other.values, other.layouts, other.origins, other.states
         self.columns, self.places = other.columns, other.places
         self.ahead, self.done_ahead, self.foreseen = other.ahead, other.done_ahead, other.foreseen
+        self.part_of = other.part_of
 
     def make_again(self) -> None:
         """Restores the batch as it was when the sources had been read."""
@@ -263,7 +267,7 @@ class BatchRun:
         ):
             known.clear()
         self.stage = self.cursor = self.strand = self.pending = 0
-        self.claimed, self.sent, self.foreseen = True, None, False
+        self.claimed, self.sent, self.foreseen, self.part_of = True, None, False, None
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
         """Keeps an error until the batch is delivered; of several samples the first one is kept."""

@@ -16,8 +16,10 @@ from generate_docs import examples, public
 from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.declare import NoTable
+from pipeflow.executor.ahead import MOST_BATCHES, MadeAhead
 from pipeflow.executor.clocks import Clock
-from pipeflow.executor.runners import chain
+from pipeflow.executor.runners import chain, program_parts
 from pipeflow.executor.runners.chain import ChainTimes
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.kernels.cpu import image_programs, jit, jpeg, jpeg_switch, kernel_calls, later, start
@@ -619,3 +621,33 @@ def test_the_times_of_a_chain_are_those_of_its_steps():
     times.seconds, times.busy, times.calls, times.files = 10.0, 5.0, 12, 2
     times.settle(clocks)
     assert [(clock.seconds, clock.calls) for clock in clocks] == [(2.0, 8), (7.0, 12), (1.0, 2)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_numbers_of_programs_are_made_once_for_many_batches(fails, monkeypatch):
+    """Each batch gets its rows of them. If they cannot be made for all, each batch makes its own."""
+    made, sizes, size = program_parts.columns_read, [], len(SIZES)
+
+    def noted(batch, *parts):
+        sizes.append(batch.size)
+        if fails and batch.size > size:
+            raise NoTable
+        return made(batch, *parts)
+
+    def definition():
+        pictures = fn.external_source(lambda: samples_of("image"), layout="HWC")
+        turned = fn.crop_mirror_normalize(pictures, mirror=fn.random.coin_flip(), output_layout="HWC")
+        return fn.brightness(turned, brightness=fn.random.uniform(range=(0.5, 1.5)))
+
+    def found():
+        alone = {"exec_async": False, "exec_pipelined": False}  # no batch is made before it is needed
+        pipe = pipeline_def(batch_size=size, num_threads=1, device_id=None, seed=5, **alone)(definition)()
+        return [[x.tobytes() for x in map(np.asarray, *pipe.run())] for _ in range(12)]
+
+    monkeypatch.setattr(program_parts, "columns_read", noted)
+    together = found()
+    counted, sizes[:] = list(sizes), []
+    monkeypatch.setattr(MadeAhead, "give", lambda *_: False)
+    assert found() == together
+    assert sizes == [size] * 12
+    assert counted == [size, MOST_BATCHES * size] + [size] * (11 if fails else 0)  # the first batch has its own

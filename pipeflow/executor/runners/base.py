@@ -123,8 +123,8 @@ class StageRunner:
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates memory of the hinted sizes for a number of batches."""
 
-    def foresee(self, batch: BatchRun) -> None:
-        """Computes what depends only on the sources of a batch that is not scheduled yet, and keeps it in ``batch.columns``."""
+    def foresee(self, batches: Sequence[BatchRun]) -> None:
+        """Computes what depends only on the sources of batches that are not scheduled yet, and keeps it in their ``columns``."""
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""

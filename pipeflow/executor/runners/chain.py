@@ -183,34 +183,36 @@ class Chain:
 
     def _files_of(self, batch: BatchRun) -> ChainFiles | None:
         step = self._whole[1][0]
-        found = batch.columns[step] if step in batch.columns else self._found_files(step, batch)
+        (found,) = [batch.columns[step]] if step in batch.columns else self._found_files(step, [batch])
         if found is None or not step.keep_columns(batch, found[1], 1):
             return None
         return found[0]
 
-    def _found_files(self, step: SampleStep, batch: BatchRun) -> tuple[ChainFiles, Sequence[np.ndarray]] | None:
-        """The files of a batch, and the other outputs of the reader."""
+    def _found_files(
+        self, step: SampleStep, batches: Sequence[BatchRun]
+    ) -> Sequence[tuple[ChainFiles, Sequence[np.ndarray]] | None]:
+        """For each batch its files and the other outputs of the reader; None if compiled code cannot read them."""
         assert step.fetched_from is not None
-        indices = batch.values[step.inputs[0][0]]
-        if not isinstance(indices, np.ndarray):
-            return None
-        if indices.ndim != 1 or indices.dtype != np.int64:
-            indices = indices.reshape(batch.size).astype(np.int64)
+        known = [batch.values[step.inputs[0][0]] for batch in batches]
+        if not all(isinstance(indices, np.ndarray) for indices in known):
+            return [None] * len(batches)
+        indices = np.concatenate([indices.reshape(-1) for indices in known], dtype=np.int64)
         found = step.fetched_from.files_to_read(indices)
         if found is None:
-            return None
-        return ChainFiles((found.flags,), InputNumbers(found.paths[:, None], False)), found.columns
+            return [None] * len(batches)
+        paths, end, parts = InputNumbers(found.paths[:, None], False), 0, []
+        for batch in batches:
+            begin, end = end, end + batch.size
+            own = [column[begin:end] for column in found.columns]
+            parts.append((ChainFiles((found.flags,), paths.following(begin)), own))
+        return parts
 
-    def foresee(self, batch: BatchRun) -> None:
-        """Finds what programs need of the sources of a batch that is not scheduled yet."""
-        if self._pause or not driver.ready(batch):
-            return
-        if self.reads:
+    def foresee(self, batches: Sequence[BatchRun]) -> None:
+        """Finds the files of batches that are not scheduled yet."""
+        if batches and self.reads and not self._pause and driver.ready(batches[0]):
             step = self._whole[1][0]
-            batch.columns[step] = self._found_files(step, batch)
-        for programs in self._programs.values():
-            for program in programs:
-                program.foresee(batch)
+            for batch, found in zip(batches, self._found_files(step, batches)):
+                batch.columns[step] = found
 
     def finish(self, batch: BatchRun) -> None:
         """Makes one array of the results of a slot, if they have one shape and are next to each other in memory."""

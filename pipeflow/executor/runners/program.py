@@ -3,7 +3,6 @@
 ``kernels/cpu/kernel_calls.py`` has the code that repeats it.
 """
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from itertools import repeat
@@ -29,7 +28,7 @@ from pipeflow.executor.runners.program_parts import (
     KernelCall,
     Place,
     bits_of,
-    columns_read,
+    columns_of_part,
     held_by,
     keep,
     plain_value,
@@ -526,20 +525,14 @@ class Program:
                 made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag)
                 made.placed.append((values, place.guard))
         try:
-            made.finish(batch.columns.get((self, "read")) or self._columns_read(batch))
+            made.finish(self._columns_read(batch))
         except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
             pass
         return made
 
-    def foresee(self, batch: BatchRun) -> None:
-        """Makes the columns that the program reads, if their values are known before the stage."""
-        if all(batch.values[slot] is not None for slot in self._needed):
-            with contextlib.suppress(NoTable, *PLAIN_ERRORS):
-                batch.columns[self, "read"] = self._columns_read(batch)
-
     def _columns_read(self, batch: BatchRun) -> BatchColumns:
         """The columns that the program only reads."""
-        return columns_read(batch, self._flags_of, self._keys, self._columns, self._tables)
+        return columns_of_part(self, batch, self._needed, self._flags_of, self._keys, self._columns, self._tables)
 
     def _record_of_thread(self) -> "CallRecords":
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""

@@ -1,5 +1,6 @@
 """The parts of programs: calls of kernels and their records, tables of batches, and the places of results."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from pipeflow.declare import (
     argument_column,
     require,
 )
+from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep
 from pipeflow.kernels import cpu as kernels
@@ -151,6 +153,13 @@ class BatchColumns:
             return None
         return self.placed[0][0].part(first, first + len(samples), nbytes, memory.take)
 
+    def following(self, first: int) -> "BatchColumns":
+        """Those that are only read, for a batch whose first sample is that sample of these."""
+        made = BatchColumns()
+        made._kept = self._kept
+        made._lines = [(register, at + first * far, far, what, flag) for register, at, far, what, flag in self._lines]
+        return made
+
     def finish(self, read: "BatchColumns") -> None:
         """All columns are known, with those that the program only reads."""
         self._kept += read._kept
@@ -184,17 +193,42 @@ def columns_read(
     return read
 
 
+def columns_of_part(program: Any, batch: BatchRun, needed: Iterable[int], *parts: Any) -> BatchColumns:
+    """The same for a program that needs these slots. If the batch is a part of a long one, they are made once for that."""
+    long, first = batch.part_of or (None, 0)
+    if long is not None and all(_is_part(batch, long, slot) for slot in needed):
+        if program not in long.columns:
+            long.columns[program] = None
+            with contextlib.suppress(NoTable, *PLAIN_ERRORS):  # of another batch
+                long.columns[program] = columns_read(long, *parts)
+        if (known := long.columns[program]) is not None:
+            return known.following(first)
+    return columns_read(batch, *parts)
+
+
+def _is_part(batch: BatchRun, long: BatchRun, slot: int) -> bool:
+    """True if the values of a batch are still those that were made with a long one."""
+    if slot not in batch.ahead:
+        return False
+    return batch.values[slot] is batch.ahead[slot] and long.values[slot] is long.ahead[slot]
+
+
 class InputNumbers:
     """Address and extents of the inputs: a row for each of some samples, or for each sample of the batch."""
 
-    def __init__(self, numbers: np.ndarray, by_row: bool) -> None:
+    def __init__(self, numbers: np.ndarray, by_row: bool, address: int | None = None) -> None:
         self._numbers, self._by_row = numbers, by_row
-        self.place = kernels.kernel_calls.address_of(numbers), numbers.strides[0], numbers.shape[1], int(by_row)
+        begin = kernels.kernel_calls.address_of(numbers) if address is None else address
+        self.place = begin, numbers.strides[0], numbers.shape[1], int(by_row)
 
     @property
     def width(self) -> int:
         """How many numbers a row has."""
         return self._numbers.shape[1]
+
+    def following(self, first: int) -> "InputNumbers":
+        """The same for a batch whose first sample has this row."""
+        return InputNumbers(self._numbers, False, self.place[0] + first * self.place[1])
 
     def chosen(self, places: Any) -> "InputNumbers":
         """The same for some of the samples."""

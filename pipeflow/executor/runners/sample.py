@@ -177,10 +177,10 @@ class SampleStage(StageRunner):
         for step in self.steps:
             step.reserve_hints(self.pool, batch_size, batches)
 
-    def foresee(self, batch: BatchRun) -> None:
-        """Finds the files that the chain reads, and the numbers of its programs."""
+    def foresee(self, batches: Sequence[BatchRun]) -> None:
+        """Finds the files that the chain reads."""
         if self.chain is not None:
-            self.chain.foresee(batch)
+            self.chain.foresee(batches)
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
