@@ -89,7 +89,7 @@ class Runner:
         self.case, self.pipe = case, case.make(**settings)
         self.period = PERIOD if case.kind == "bursts" else 1
         self.batch_size = settings["batch_size"]
-        self._batches, self._seconds = 0, 0.0  # of all turns so far
+        self._batches, self._seconds = -1, 0.0  # all but the first batch, which starts processes and loads kernels
 
     def step(self) -> None:
         begun = time.perf_counter()
@@ -100,7 +100,9 @@ class Runner:
             self.pipe.run()
         if self.case.loop is not None:
             self.case.loop()
-        self._batches, self._seconds = self._batches + 1, self._seconds + time.perf_counter() - begun
+        if self._batches >= 0:
+            self._seconds += time.perf_counter() - begun
+        self._batches += 1
 
     def warm_up(self) -> None:
         """The first batches, which make what the later ones use. Functions with jit="auto" are compared with compiled code
@@ -111,6 +113,8 @@ class Runner:
             self.step()
             if self._seconds < TRIALS and any(choice.value in UNDECIDED for choice in self.pipe.settings()):
                 least = self._batches + AFTER_TRIALS
+        if least > WARM[0]:
+            self._batches, self._seconds = 0, 0.0  # they say little about the code that works now
 
     def turn(self, seconds: float, least: int = LEAST) -> Turn:
         """One turn of about so many seconds and at least so many batches, after those that were made before it and some more."""

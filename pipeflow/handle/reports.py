@@ -48,6 +48,9 @@ class Reports(Built):
 
         For half a second of every Python function, another thread competes for the interpreter lock (the GIL). This measures the
         share of its time in which the function makes other threads wait.
+
+        If compiled code takes over in the block, the figures are of both. So measure a function with ``jit="auto"`` after
+        ``settings()`` shows it as "compiled" or "plain".
         """
         executor = self._compiled()
         if self._measuring:
