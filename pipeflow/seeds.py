@@ -187,6 +187,12 @@ class Key:
         x = ((x ^ (x >> 27)) * _M2) & _MASK
         return x ^ (x >> 31)
 
+    def column(self) -> np.ndarray:
+        """The key as an array of one number, for kernels that take several; ``np.array([value])`` takes twice as long."""
+        keys = np.empty(1, _U)
+        keys[0] = self.value
+        return keys
+
     def unit(self, index: int) -> float:
         """A float in [0, 1), number ``index``."""
         return (self.bits(index) >> 11) * _TWO_POW_53

@@ -239,9 +239,10 @@ class Bound:
         short = self._short(own, inputs, memory) if memory or not self._wants_out or op.unsized else None
         if short is not None:
             if op.draws:
+                key_of, first = seeds.Key, seeds.first_key
                 if memory:
-                    return lambda inputs, key: short(*inputs, make(), seeds.Key(seeds.first_key(key)))
-                return lambda inputs, key: short(*inputs, seeds.Key(seeds.first_key(key)))
+                    return lambda inputs, key: short(*inputs, make(), key_of(first(key)))
+                return lambda inputs, key: short(*inputs, key_of(first(key)))
             if not memory:
                 return lambda inputs, _key: short(*inputs)
             if count == 1 and len(inputs) == 1:

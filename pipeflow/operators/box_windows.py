@@ -184,7 +184,7 @@ def windowing(args: Any, count: int, ndim: int, dtype: np.dtype) -> Any:
         require(np.minimum.reduce(lows, None) >= -1e-6 and np.maximum.reduce(highs, None) <= 1 + 1e-6)
         anchors, sizes = np.zeros((1, ndim)), np.ones((1, ndim))
         kept, counts = np.ones(count, np.bool_), empty(1, np.int64)
-        find(lows, highs, rows, np.array([key.value], np.uint64), *options, anchors, sizes, kept, counts)
+        find(lows, highs, rows, key.column(), *options, anchors, sizes, kept, counts)
         shape = int(counts[0]), ndim
         first, last = empty(shape), empty(shape)
         cut(lows, highs, rows, anchors, sizes, kept, first, last)

@@ -206,7 +206,7 @@ def units_ready(extents: tuple[int, ...]) -> Any:
 
     def run(key: seeds.Key) -> np.ndarray:
         numbers = np.empty(flat.shape)
-        compute(np.array([key.value], np.uint64), numbers)
+        compute(key.column(), numbers)
         return numbers.reshape(extents)
 
     return run
@@ -229,7 +229,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
     def run(*inputs_and_key: Any) -> np.ndarray:
         out = np.empty(shape, FLOAT)
-        compute(np.array([inputs_and_key[-1].value], np.uint64), low, high, top, out)
+        compute(inputs_and_key[-1].column(), low, high, top, out)
         return out.reshape(extents)
 
     return run
