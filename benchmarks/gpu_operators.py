@@ -138,7 +138,8 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
     keys = seeds.sample_keys(5, np.arange(BATCH)).tolist()
     samples = [SampleValues([column[index] for column in columns], {}, keys[index]) for index in range(BATCH)]
     planner = TablePlanner(DevicePlanner(call.op, call.constants, call.op.outputs_of(call.constants)))
-    outputs, _ = planner.plan(samples, [""] * len(inputs), memory)
+    layouts = [call.op.layout_of_array(array.ndim) for array in inputs]
+    outputs, _ = planner.plan(samples, layouts, memory)
     written = sum(view.nbytes for views in outputs for view in views)
     cropped = "crop" in call.constants  # pixels outside of the window need not be read
     read = (

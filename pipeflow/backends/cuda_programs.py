@@ -28,8 +28,13 @@ class CudaProgram(NamedTuple):
 
 
 def options(architecture: int, headers: str) -> tuple[str, ...]:
-    """The options of NVRTC: a multiplication and an addition are not fused, so that results are equal to the CPU's."""
-    return (f"-arch=sm_{architecture}", "--std=c++17", "--fmad=false", f"-I{kernels.FOLDER}", f"-I{headers}")
+    """The options of NVRTC.
+
+    A multiplication and an addition are not fused, so that results are equal to the CPU's. Lambdas are device functions:
+    compilers before CUDA 13.1 take those inside other lambdas for host functions otherwise.
+    """
+    own = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
+    return (f"-arch=sm_{architecture}", *own, f"-I{kernels.FOLDER}", f"-I{headers}")
 
 
 def architecture_for(capability: int, supported: Sequence[int], version: tuple[int, int]) -> int:

@@ -82,7 +82,7 @@ class DevicePool:
         if nbytes:
             with self._lock:
                 self._capacity[purpose] = nbytes = max(nbytes, SMALLEST)
-                self._free[purpose] = [self._block(purpose, nbytes) for _ in range(blocks)]
+                self._free[purpose] = [self._block(purpose, nbytes, nbytes) for _ in range(blocks)]
 
     def collect(self) -> None:
         """Records the work that consumers queued on released blocks, so that the pool can wait for it."""
@@ -121,14 +121,17 @@ class DevicePool:
             home = self._returned.setdefault(purpose, deque())
             self.collect()
             free = self._free[purpose]
-            if nbytes > self._capacity.get(purpose, 0):
-                self._capacity[purpose] = aligned(int(nbytes * GROWTH) if purpose in self._capacity else nbytes)
-            capacity = max(self._capacity.get(purpose, 0), SMALLEST)
+            capacity = self._capacity.get(purpose, 0)
+            if nbytes > capacity:
+                capacity = aligned(int(nbytes * GROWTH) if purpose in self._capacity else nbytes)
+            capacity = max(capacity, SMALLEST)
             for block in [block for block in free if block.nbytes < capacity]:
                 free.remove(block)
                 self._made[purpose] -= 1
                 self.release(block.memory)
-            block = self._next(purpose, capacity, writer)
+            block = self._next(purpose, capacity, nbytes, writer)
+            # Only what there was memory for counts: a batch that was too large does not make the next ones too large.
+            self._capacity[purpose] = min(capacity, block.nbytes)
         if writer is self.runtime.copying:
             self.runtime.wait(writer, block.computed)
         for event in block.consumed:
@@ -137,7 +140,7 @@ class DevicePool:
         block.consumed = []
         return DeviceLease(block, home, self)
 
-    def _next(self, purpose: Hashable, capacity: int, writer: object) -> DeviceBlock:
+    def _next(self, purpose: Hashable, capacity: int, least: int, writer: object) -> DeviceBlock:
         """The block that has been free for longest. For the copy stream: an idle or new block, while there are fewer than
         ``ahead``.
         """
@@ -145,10 +148,10 @@ class DevicePool:
         if writer is self.runtime.copying and self._made[purpose] < self.ahead:
             found = next(filter(self._idle, free), None)
             if found is None:
-                return self._block(purpose, capacity)
+                return self._block(purpose, capacity, least)
             free.remove(found)
             return found
-        return free.pop(0) if free else self._block(purpose, capacity)
+        return free.pop(0) if free else self._block(purpose, capacity, least)
 
     def adopt(self, address: int, nbytes: int, owner: Any, shared: bool) -> DeviceLease:
         """Memory of another owner: it is kept until the device has finished with it, and never used for other data."""
@@ -180,10 +183,10 @@ class DevicePool:
             self.release(free.pop().memory)
         return freed
 
-    def memory(self, nbytes: int) -> Memory:
-        """Memory that one owner keeps until ``release``."""
+    def memory(self, nbytes: int, least: int) -> Memory:
+        """Memory that one owner keeps until ``release``: ``least`` bytes, where there are no more."""
         with self._lock:
-            return self._allocate(nbytes)
+            return self._allocate(nbytes, least)
 
     def release(self, memory: Memory) -> None:
         """Frees memory that ``memory`` returned."""
@@ -192,18 +195,23 @@ class DevicePool:
             del self._memories[id(memory)]
             self.runtime.free(memory)
 
-    def _block(self, purpose: Hashable, nbytes: int) -> DeviceBlock:
-        block = DeviceBlock(self._allocate(nbytes), self.runtime.event())
+    def _block(self, purpose: Hashable, nbytes: int, least: int) -> DeviceBlock:
+        block = DeviceBlock(self._allocate(nbytes, least), self.runtime.event())
         self._made[purpose] += 1
         return block
 
-    def _allocate(self, nbytes: int) -> Memory:
+    def _allocate(self, nbytes: int, least: int) -> Memory:
         try:
             memory = self.runtime.allocate(nbytes)
         except MemoryError:
             gc.collect()  # for example, an exception may keep a batch
             self.trim()
-            memory = self.runtime.allocate(nbytes)
+            try:
+                memory = self.runtime.allocate(nbytes)
+            except MemoryError:
+                if least >= nbytes:
+                    raise
+                memory = self.runtime.allocate(nbytes := least)  # without room for larger batches
         self.allocations += 1
         self.reserved += nbytes
         self._memories[id(memory)] = memory
@@ -272,7 +280,7 @@ class DeviceArena:
         nbytes = aligned(nbytes)
         self._wanted += nbytes
         if not self._chunks or self._used + nbytes > self._chunks[-1].nbytes:
-            self._chunks.append(self.pool.memory(max(nbytes, self._hint, SMALLEST)))
+            self._chunks.append(self.pool.memory(max(nbytes, self._hint, SMALLEST), nbytes))
             self._used = 0
         address = self._chunks[-1].address + self._used
         self._used += nbytes

@@ -451,7 +451,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
     def run(points: np.ndarray) -> np.ndarray:
         out = np.empty(extents, args.dtype)
-        compute(points.ravel().reshape(-1, size), ends, rows, each, out.reshape(-1, count))
+        compute(points.ravel().reshape(ends[1], size), ends, rows, each, out.reshape(ends[1], count))
         return out
 
     return run
@@ -464,7 +464,8 @@ def mapped_rows(values: np.ndarray, ends: np.ndarray, linear: np.ndarray, offset
     points = values if at_once else kernels.casting.as_type(values, FLOAT64)
     each = np.empty((len(linear), count))
     each[...] = offset
-    result = kernels.boxes.mapped_rows(points.reshape(-1, size), ends, linear, each, points.dtype)
+    flat = points.reshape(math.prod(points.shape[:-1]), size)
+    result = kernels.boxes.mapped_rows(flat, ends, linear, each, points.dtype)
     return kernels.casting.as_type(result, dtype).reshape(*values.shape[:-1], count)
 
 

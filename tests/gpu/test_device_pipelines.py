@@ -9,7 +9,7 @@ import pytest
 from fake_device import mirror
 
 from pipeflow import Pipeline, backends, fn, pipeline_def, types
-from pipeflow.device.memory import DevicePool
+from pipeflow.device.memory import DeviceArena, DevicePool
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, RaggedBatch
 
@@ -229,6 +229,27 @@ class TestMemory:
         assert (pool.allocations, pool.reserved, device.used) == (2, used.block.nbytes, used.block.nbytes)
         with pytest.raises(MemoryError):
             pool.take(1, 1_000_000, device.computing)
+
+    def test_a_block_that_did_not_fit_is_not_asked_for_again(self, device):
+        """After a batch that is too large, the blocks are as large as the next batches need."""
+        pool = DevicePool(device)
+        pool.take(1, 100_000, device.computing)
+        device.limit = 1_000_000
+        with pytest.raises(MemoryError):
+            pool.take(1, 2_000_000, device.computing)
+        assert pool.take(1, 100_000, device.computing).block.nbytes < 110_000
+
+    def test_room_for_growth_is_left_out_where_there_is_none(self, device):
+        """Blocks of results and the memory between steps are as large as asked if no more is there."""
+        pool = DevicePool(device)
+        pool.take(1, 600_000, device.computing)
+        device.limit = 1_000_000
+        assert pool.take(1, 990_000, device.computing).block.nbytes == 990_000
+        arena = DeviceArena(pool, 0)
+        for _ in range(3):
+            arena.begin()
+            for _ in range(2):
+                assert arena.take(450_048)
 
 
 class TestPipelines:

@@ -222,12 +222,12 @@ template <class In, class Out> struct Group {
 template <class T, int N> struct alignas(sizeof(T) * N <= 16 ? sizeof(T) * N : 16) Several { T at[N]; };
 
 // Writes f(x) for the block's share of `total` elements, for types known in advance. Neighbouring threads load neighbouring
-// vectors, and each thread has four loads in flight.
+// vectors, and each thread has several loads in flight: four, or as many as fit into the share of a block of 256 threads.
 template <class In, class Out, class F>
 __device__ __forceinline__ void map_values(const void* from, void* to, int block, long long total, F f) {
   const In* __restrict__ input = global((const In*)from);
   Out* __restrict__ output = global((Out*)to);
-  const int N = Group<In, Out>::size, AT_ONCE = 4;
+  const int N = Group<In, Out>::size, FIT = (int)BLOCK_ELEMENTS / (256 * N), AT_ONCE = FIT < 4 ? FIT : 4;
   typedef Several<In, N> Load;
   typedef Several<Out, N> Store;
   const long long start = (long long)block * BLOCK_ELEMENTS, end = min(start + BLOCK_ELEMENTS, total);

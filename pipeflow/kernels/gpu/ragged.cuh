@@ -10,6 +10,8 @@
 // access which kind of memory an address is in.
 template <class T> __device__ __forceinline__ T* global(T* data) {
 #ifdef __CUDACC__
+  // The compiler of CUDA 13.0 cannot assume anything of a pointer to a struct.
+  if constexpr (__is_class(T)) return (T*)__cvta_global_to_generic(__cvta_generic_to_global(data));
   __builtin_assume(__isGlobal(data));
 #endif
   return data;
