@@ -59,6 +59,10 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 .venvs/nvrtc/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout pytest-xdist \
 	    "nvidia-cuda-nvdisasm==13.*" nvidia-nvimgcodec-cu13
+	@.venvs/nvrtc/bin/python -m pip install -q --no-deps --upgrade --target $(@D)/older-compilers/12.0 \
+	    "nvidia-cuda-nvrtc-cu12==12.0.*" "nvidia-cuda-runtime-cu12==12.0.*"
+	@.venvs/nvrtc/bin/python -m pip install -q --no-deps --upgrade --target $(@D)/older-compilers/13.0 \
+	    "nvidia-cuda-nvrtc==13.0.*" "nvidia-cuda-runtime==13.0.*"
 
 CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)

@@ -228,6 +228,7 @@ def main() -> None:
         rows,
     )
     verdicts(targets)
+    reading["machine"]["gpu"] = backends.gpu.cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     save("gpu_operators", reading, results, targets)
 
 

@@ -133,6 +133,7 @@ def main() -> None:
         Target("share of the shorter part that is hidden", hidden, 0.7, at_most=False),
     ]
     verdicts(targets)
+    reading["machine"]["gpu"] = backends.gpu.cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     save("gpu_pipeline", reading, results, targets)
 
 

@@ -43,6 +43,8 @@ def place_of(result: dict[str, Any]) -> str:
     """The date and the machine of a result."""
     machine = result["machine"]
     where = f"{result['date']}, {machine['cpu']}, {machine['cores']} processors, Python {machine['python']}"
+    if "gpu" in machine:
+        where += f", {machine['gpu']}"
     if machine.get("load before", 0) > machine["cores"] / 2:
         where += f". Other programs were running (load {machine['load before']}): only the ratios of the figures are reliable"
     return f"{where}."

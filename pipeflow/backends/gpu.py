@@ -377,6 +377,10 @@ class CupyRuntime:
         """Device to device."""
         cupy.cuda.runtime.memcpyAsync(target, source, nbytes, cupy.cuda.runtime.memcpyDeviceToDevice, stream.ptr)
 
+    def copy_array(self, stream: Any, target: int, array: Any) -> None:
+        """Device to device."""
+        self.copy(stream, target, array.data.ptr, array.nbytes)
+
     @_explained
     def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
         """Queues a kernel. The first launch in a process loads its file, and compiles it if no process has done so."""

@@ -121,6 +121,10 @@ class Runtime(Protocol):
         """Queues a copy within the device."""
         ...
 
+    def copy_array(self, stream: Any, target: int, array: Any) -> None:
+        """Queues a copy of a contiguous array on the device, whoever made it."""
+        ...
+
     def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
         """Queues a kernel of pipeflow.kernels.gpu."""
         ...

@@ -294,6 +294,10 @@ class FakeRuntime:
         self.check(target, nbytes)
         self.queue(stream, lambda: ctypes.memmove(target, source, nbytes))
 
+    def copy_array(self, stream, target, array):
+        """At once, as functions of arrays are run."""
+        self.array(target, array.shape, array.dtype, None)[...] = array
+
     def launch(self, stream, kernel, grid, threads, rows, first, count):
         self.counts["launch"] += 1
         self.queue(stream, lambda: self.launcher(kernel, grid, threads, rows, first, count))

@@ -87,7 +87,7 @@ def compilations(request):
     cases = [
         item.callspec.params for item in request.session.items if item.path == COMPILE and hasattr(item, "callspec")
     ]
-    keys = [(case["file"], case["architecture"]) for case in cases]
+    keys = [(case["file"], case["architecture"]) for case in cases if "architecture" in case]
     executor = ThreadPoolExecutor(1)
     yield {
         (file, architecture): executor.submit(compiled, gpu.source(file), file, gpu.instances_of(file), architecture)

@@ -1,9 +1,14 @@
 """Every instance of every kernel compiles with NVRTC for every architecture that is supported; no driver is needed."""
 
+import older_compilers
 import pytest
-from nvrtc_compiler import ARCHITECTURES, compiled
+from nvrtc_compiler import ALL, ARCHITECTURES, compiled
 
+from pipeflow.backends import cuda_programs
 from pipeflow.kernels import gpu
+
+# Structs and lambdas inside lambdas, in which compilers differ; `make test-nvrtc ARCHITECTURES=all` tries all files.
+FILES_FOR_OLDER = gpu.files() if ARCHITECTURES == ALL else ["boxes.cu", "move.cu"]
 
 
 @pytest.mark.parametrize("file", gpu.files())
@@ -16,6 +21,17 @@ def test_kernels_compile(compilations, file, architecture):
     assert len(set(lowered)) == len(names)
     for name in lowered:
         assert (name if isinstance(name, bytes) else name.encode()) in code
+
+
+@pytest.mark.parametrize("file", FILES_FOR_OLDER)
+@pytest.mark.parametrize("version", older_compilers.VERSIONS)
+def test_older_compilers(version, file):
+    """A kernel compiles with the oldest compiler of each version of CUDA."""
+    layer, headers = older_compilers.compiler(version)
+    names = gpu.instances_of(file)
+    made = cuda_programs.compiled(layer, file, gpu.source(file), names, 80, headers)
+    assert made.code[:4] == b"\x7fELF"
+    assert set(made.lowered) == set(names)
 
 
 def test_an_error_names_file_and_line():

@@ -13,6 +13,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs, value_at
 from pipeflow.executor.device.graphs import refuse
 from pipeflow.executor.device.stage import DeviceStage
+from pipeflow.executor.device.work import is_plain
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StandIn
 from pipeflow.executor.surroundings import Surroundings
@@ -177,13 +178,16 @@ class DeviceFunctionCall(FunctionCall):
             self.leases.append(lease)
             begin = 0
         view = View(lease.block.address + begin, tuple(array.shape), np.dtype(array.dtype))
-        if nbytes and runtime.as_array(array) is None:
+        on_device = runtime.as_array(array) if nbytes else None
+        if nbytes and on_device is None:
             pinned = self.stage.ring.take(nbytes)
             pinned.array[:nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             runtime.upload(runtime.computing, view.address, pinned.array[:nbytes])
             runtime.record(pinned.copied, runtime.computing)
+        elif nbytes and is_plain(on_device):  # an assignment of CuPy costs five times as much of the host's time
+            runtime.copy_array(runtime.computing, view.address, on_device)
         elif nbytes:
-            runtime.array(view.address, view.shape, view.dtype, lease)[...] = array
+            runtime.array(view.address, view.shape, view.dtype, lease)[...] = on_device
         self._slabs[output] = lease, begin + nbytes
         made.append(DeviceArray(view, lease))
 

@@ -93,7 +93,7 @@ template <class A> __device__ __forceinline__ A over_lanes(int operation, A valu
 template <class In, int INNER, class F>
 __device__ __forceinline__ void over_span(const In* __restrict__ input, long long begin, long long end, F add) {
   const int GROUP = 4;                      // values of a load
-  const int AT_ONCE = INNER == 1 ? 4 : 2;   // loads that are in flight
+  const int AT_ONCE = INNER == 1 || sizeof(In) == 1 ? 4 : 2;  // loads that are in flight
   const int step = GROUP * INNER, stride = THREADS * step;
   long long i = begin + (long long)threadIdx.x * step;
   if (((word64)(input + begin) & (sizeof(In) * GROUP - 1)) == 0)

@@ -5,6 +5,7 @@
 // instances: warp<unsigned char|float, unsigned char|float>; warp_any<float|double>; warp_nearest<WORD>
 #include "divide.cuh"
 #include "elements.cuh"
+#include "words.cuh"
 
 struct WarpRow {
   const void* input;
@@ -31,7 +32,7 @@ __device__ __forceinline__ void load_matrix(const WarpRow& row, double (&m)[12])
   }
   double a[12];
 #pragma unroll
-  for (int k = 0; k < 12; ++k) a[k] = k < 6 || row.ndim == 3 ? row.given[k] : 0;
+  for (int k = 0; k < 12; ++k) a[k] = k < 6 || row.ndim == 3 ? global(row.given)[k] : 0;
   if (!row.invert) {
 #pragma unroll
     for (int k = 0; k < 12; ++k) m[k] = a[k];
@@ -83,10 +84,31 @@ __device__ __forceinline__ Index nearest_place(const WarpRow& row, const double 
   return place_of<Index>(nearest_of(m[0], j + 0.5, c, row.width + 1), nearest_of(m[3], j + 0.5, d, row.height + 1), row);
 }
 
-// A pixel of an image, or of a slice of a volume: load(element) returns a float, store(channel, float) gets the results.
-template <class Index, class Load, class Store>
-__device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)[12], int i, int j, Load load, Store store) {
-  const float* fill = (const float*)row.fill;
+// Two neighbouring pixels of three channels; `end` is behind the memory that may be read, which begins at `begin`.
+__device__ __forceinline__ void two_pixels(float (&v)[6], const byte* source, const byte* begin, const byte* end) {
+  const unsigned odd = (unsigned)((word64)source & 3);
+  const unsigned* words = (const unsigned*)(source - odd);
+  if ((const byte*)words >= begin && (const byte*)(words + 3) <= end) {
+    const unsigned before = __funnelshift_r(words[0], words[1], odd * 8), after = __funnelshift_r(words[1], words[2], odd * 8);
+#pragma unroll
+    for (int k = 0; k < 6; ++k) v[k] = byte_of(k < 4 ? before : after, k % 4);
+  } else {
+#pragma unroll
+    for (int k = 0; k < 6; ++k) v[k] = source[k];
+  }
+}
+
+__device__ __forceinline__ void two_pixels(float (&v)[6], const float* source, const float*, const float*) {
+#pragma unroll
+  for (int k = 0; k < 6; ++k) v[k] = source[k];
+}
+
+// A pixel of an image, or of a slice of a volume: load(element) returns a float, read(element, values) gives two neighbouring
+// pixels of three channels, store(channel, float) gets the results.
+template <class Index, class Load, class Read, class Store>
+__device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)[12], int i, int j, Load load, Read read,
+                                           Store store) {
+  const float* fill = global((const float*)row.fill);
   if (row.nearest) {
     const Index at = nearest_place<Index>(row, m, i, j);
     for (int c = 0; c < row.channels; ++c) store(c, at < 0 ? fill[c] : load(at * row.channels + c));
@@ -102,22 +124,38 @@ __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)
   const float u = x - left, v = y - top;
   if (p >= 0 && q >= 0 && p < row.width - 1 && q < row.height - 1) {
     const Index at = ((Index)q * row.width + p) * row.channels, below = at + (Index)row.width * row.channels;
-#pragma unroll 3
-    for (int c = 0; c < row.channels; ++c) {
-      const float a = load(at + c), b = load(below + c);
-      const float upper = __fmaf_rn(u, load(at + row.channels + c) - a, a);
-      const float lower = __fmaf_rn(u, load(below + row.channels + c) - b, b);
-      store(c, __fmaf_rn(v, lower - upper, upper));
+    const auto between = [&](float a, float b, float c, float d) {
+      const float upper = __fmaf_rn(u, b - a, a), lower = __fmaf_rn(u, d - c, c);
+      return __fmaf_rn(v, lower - upper, upper);
+    };
+    if (row.channels == 3) {
+      float upper[6], lower[6];
+      read(at, upper);
+      read(below, lower);
+#pragma unroll
+      for (int c = 0; c < 3; ++c) store(c, between(upper[c], upper[c + 3], lower[c], lower[c + 3]));
+      return;
     }
+#pragma unroll 1
+    for (int c = 0; c < row.channels; ++c)
+      store(c, between(load(at + c), load(at + row.channels + c), load(below + c), load(below + row.channels + c)));
     return;
   }
+  const bool beside = !row.clamped && (p < -1 || q < -1 || p >= row.width || q >= row.height);
+  Index corners[4];
+  float weights[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    corners[k] = beside ? -1 : place_of<Index>(p + (k & 1), q + (k >> 1), row);
+    weights[k] = __fmul_rn(k & 1 ? u : 1 - u, k >> 1 ? v : 1 - v);
+  }
+#pragma unroll 1
   for (int c = 0; c < row.channels; ++c) {
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const Index at = place_of<Index>(p + (k & 1), q + (k >> 1), row);
-      const float value = at < 0 ? fill[c] : load(at * row.channels + c);
-      sum = __fadd_rn(sum, __fmul_rn(__fmul_rn(k & 1 ? u : 1 - u, k >> 1 ? v : 1 - v), value));
+      const float value = corners[k] < 0 ? fill[c] : load(corners[k] * row.channels + c);
+      sum = __fadd_rn(sum, __fmul_rn(weights[k], value));
     }
     store(c, sum);
   }
@@ -154,8 +192,8 @@ __device__ __forceinline__ void warp_volume(const WarpRow& row, const double (&m
   }
 }
 
-template <class Index, class Load, class Store>
-__device__ __forceinline__ void warp_pixels(const WarpRow& row, int block, Load load, Store store) {
+template <class Index, class Load, class Read, class Store>
+__device__ __forceinline__ void warp_pixels(const WarpRow& row, int block, Load load, Read read, Store store) {
   double m[12];
   load_matrix(row, m);
 #pragma unroll 1
@@ -165,7 +203,7 @@ __device__ __forceinline__ void warp_pixels(const WarpRow& row, int block, Load 
     unsigned k = n, j = divide(k, row.columns);
     const auto put = [&](int c, float value) { store((Index)n * row.channels + c, value); };
     if (row.ndim == 2) {
-      warp_image<Index>(row, m, (int)j, (int)k, load, put);
+      warp_image<Index>(row, m, (int)j, (int)k, load, read, put);
     } else {
       const unsigned i = divide(j, row.lines);
       warp_volume<Index>(row, m, (int)i, (int)j, (int)k, load, put);
@@ -175,13 +213,16 @@ __device__ __forceinline__ void warp_pixels(const WarpRow& row, int block, Load 
 
 // For inputs and outputs of fewer than 2**31 elements.
 template <class In, class Out>
-__global__ void warp(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
+__global__ void __launch_bounds__(256, 5) warp(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const WarpRow& row = rows[place.row];
   const In* input = global((const In*)row.input);
+  const In* end = input + (long long)row.height * row.width * row.channels;  // of an image
   Out* output = global((Out*)row.output);
-  warp_pixels<int>(row, place.block, [&](int i) { return (float)input[i]; },
-                   [&](int i, float value) { output[i] = saturated<Out>(value); });
+  warp_pixels<int>(
+      row, place.block, [&](int i) { return (float)input[i]; },
+      [&](int i, float(&values)[6]) { two_pixels(values, input + i, input, end); },
+      [&](int i, float value) { output[i] = saturated<Out>(value); });
 }
 
 // Every other pair of types, and more elements; C is a type that has the numbers of the input.
@@ -189,8 +230,13 @@ template <class C>
 __global__ void warp_any(const WarpRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
   const WarpRow& row = rows[place.row];
+  const auto load = [&](long long i) { return (float)load_one<C>(row.input, row.input_type, i); };
   warp_pixels<long long>(
-      row, place.block, [&](long long i) { return (float)load_one<C>(row.input, row.input_type, i); },
+      row, place.block, load,
+      [&](long long i, float(&values)[6]) {
+#pragma unroll
+        for (int k = 0; k < 6; ++k) values[k] = load(i + k);
+      },
       [&](long long i, float value) { store_one<true, float>(row.output, row.output_type, i, value); });
 }
 

@@ -23,7 +23,7 @@ from pipeflow.types import (
 )
 
 TILE_ROWS, TILE_FLOATS = 8, 6144  # as in resize_tiles.cu
-TILE_WIDTHS = (64, 32, 16, 8, 4, 2, 1)
+TILE_WIDTHS = (128, 64, 32, 16, 8, 4, 2, 1)
 MOST = 1 << 31  # elements that the kernels can count in 32 bits
 EDGE = 1e-6  # as in taps.cu
 # By the kind of the filter: its radius in pixels, and what it is longer.
