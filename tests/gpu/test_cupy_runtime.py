@@ -345,7 +345,14 @@ class TestCompilation:
         """Those of the tests, nothing of CuPy's."""
         self.prepare(machine, "move.cu")
         assert machine.cuda.nvrtc.options == [
-            ("-arch=sm_90", "--std=c++17", "--fmad=false", "--device-as-default-execution-space", f"-I{kernels.FOLDER}", "-I/cuda/include")
+            (
+                "-arch=sm_90",
+                "--std=c++17",
+                "--fmad=false",
+                "--device-as-default-execution-space",
+                f"-I{kernels.FOLDER}",
+                "-I/cuda/include",
+            )
         ]
 
     def test_kernels_are_ready_after_build(self, machine):

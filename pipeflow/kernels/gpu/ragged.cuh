@@ -10,8 +10,9 @@
 // access which kind of memory an address is in.
 template <class T> __device__ __forceinline__ T* global(T* data) {
 #ifdef __CUDACC__
-  // The compiler of CUDA 13.0 cannot assume anything of a pointer to a struct.
-  if constexpr (__is_class(T)) return (T*)__cvta_global_to_generic(__cvta_generic_to_global(data));
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1303
+  if constexpr (sizeof(T) == 3) return data;  // these compilers fail if they are to assume something of a pointer to a struct
+#endif
   __builtin_assume(__isGlobal(data));
 #endif
   return data;

@@ -151,10 +151,11 @@ __device__ __forceinline__ void warp_image(const WarpRow& row, const double (&m)
   }
 #pragma unroll 1
   for (int c = 0; c < row.channels; ++c) {
+    const float outside = fill[c];
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const float value = corners[k] < 0 ? fill[c] : load(corners[k] * row.channels + c);
+      const float value = corners[k] < 0 ? outside : load(corners[k] * row.channels + c);
       sum = __fadd_rn(sum, __fmul_rn(weights[k], value));
     }
     store(c, sum);
@@ -184,7 +185,7 @@ __device__ __forceinline__ void warp_volume(const WarpRow& row, const double (&m
       const Index flat = place_of<Index>(p + dx, q + dy, row);
       const bool inside = flat >= 0 && deep >= 0 && deep < row.depth;
       const float value =
-          inside ? load(((Index)deep * row.height * row.width + flat) * row.channels + c) : ((const float*)row.fill)[c];
+          inside ? load(((Index)deep * row.height * row.width + flat) * row.channels + c) : global((const float*)row.fill)[c];
       const float weight = row.nearest ? 1.0f : (dx ? u : 1 - u) * (dy ? v : 1 - v) * (dz ? w : 1 - w);
       sum = row.nearest ? value : __fmaf_rn(weight, value, sum);
     }
