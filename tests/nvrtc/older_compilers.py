@@ -1,6 +1,6 @@
 """The oldest NVRTC of each version of CUDA that is supported, without CuPy, which loads the newest one only.
 
-`make test-nvrtc` puts them into folders of the environment. ``Layer`` has the functions of ``cupy.cuda.nvrtc`` that pipelines use.
+`make test-nvrtc` puts them into folders of the environment. ``Layer`` has the functions of ``cupy.cuda.nvrtc`` that are used.
 """
 
 import ctypes
