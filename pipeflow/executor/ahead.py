@@ -95,7 +95,7 @@ class MadeAhead:
         if long is None or long.epoch != epoch or not 0 <= first - long.cursor <= long.size - batch.size:
             if int(batch.positions[-1]) - first != batch.size - 1:  # each shard of a shuffled reader has every n-th
                 return False
-            long = self._make(batch, first, epoch)
+            long = self._make(batch, np.arange(first, first + batch.size * self._batches), epoch)
             if long is None:
                 return False
             self._long = long
@@ -103,6 +103,12 @@ class MadeAhead:
         end = begin + batch.size
         if not batch.consecutive and batch.positions.tobytes() != long.positions[begin:end].tobytes():
             return False
+        self._hand(batch, long, begin)
+        return True
+
+    def _hand(self, batch: BatchRun, long: BatchRun, begin: int) -> None:
+        """Gives a batch its part, which begins with this sample of the long one."""
+        end = begin + batch.size
         batch.ahead = {slot: values[begin:end] for slot, values in long.ahead.items()}
         for slot, values in batch.ahead.items():
             batch.values[slot] = values
@@ -111,7 +117,6 @@ class MadeAhead:
         keys = {key: each[begin:end] for key, each in long.places[2].items()}
         batch.places = batch.positions, batch.epochs, keys
         batch.part_of = long, begin
-        return True
 
     def forget(self) -> None:
         """Drops what was made for batches that are still to come, and restores the sources to the place before them."""
@@ -157,18 +162,30 @@ class MadeAhead:
                 self._restore(states)
                 break
             states = one.states
-            one.foreseen = self.give(one)
             made.append(one)
+        if made and all(one.size for one in made) and self._failures < MOST_FAILURES:
+            self._hand_parts(made)
         if self._stage is not None:
             self._stage.foresee(made)
         self._states, self._course.at = batch.states, place
         self._later.extend(made)
 
-    def _make(self, batch: BatchRun, first: int, epoch: int) -> BatchRun | None:
+    def _hand_parts(self, batches: Sequence[BatchRun]) -> None:
+        """Gives each of these batches its part. Their positions need not be neighbours, nor their epochs be the same."""
+        epochs = np.concatenate([np.broadcast_to(one.epochs, one.size) for one in batches])
+        long = self._make(batches[0], np.concatenate([one.positions for one in batches]), epochs)
+        if long is None:
+            return
+        begin = 0
+        for one in batches:
+            self._hand(one, long, begin)
+            one.foreseen, begin = True, begin + one.size
+
+    def _make(self, batch: BatchRun, positions: np.ndarray, epochs: Any) -> BatchRun | None:
         long = BatchRun(batch.index, len(self._plan.slots), batch.keys_of)
-        long.epoch, long.epochs, long.iteration = epoch, epoch, batch.iteration
-        long.size, long.cursor = batch.size * self._batches, first
-        long.positions = np.arange(first, first + long.size)
+        long.epoch = epochs if isinstance(epochs, int) else batch.epoch
+        long.epochs, long.iteration = epochs, batch.iteration
+        long.size, long.cursor, long.positions = len(positions), int(positions[0]), positions
         long.keys_at(long.keys_of[0])  # of all random steps
         self._sources.fill_constants(long)
         try:
