@@ -132,7 +132,8 @@ class Tuner:
         self._skip = WINDOW // 2  # batches that are not counted: they were made before the change
         self._begin: float | None = None
         self._count, self._waited = 0, 0.0
-        self._times: list[float] = []  # seconds from batch to batch, in this window
+        self._times: list[float] = []  # seconds from batch to batch, in this window,
+        self._own: list[float] = []  # and those of them that the loop took itself
         self._last = 0.0
         self._before: Effort | None = None  # at the beginning of the window
         self._best: float | None = None  # seconds from batch to batch with the best settings so far
@@ -219,6 +220,7 @@ class Tuner:
             self._count += 1
             self._waited += max(0.0, now - asked)
             self._times.append(now - self._last)
+            self._own.append(asked - self._last)
             if self._is_whole():
                 self._judge(ExposedWait(self._count, now - self._begin, self._waited))
         self._last = now
@@ -289,13 +291,10 @@ class Tuner:
         if self._best is None:
             self._look_at_first(times)
         if not self._bursts:
-            if self.depth <= FEW_AHEAD:  # a batch that takes very long is an accident
+            if self.depth <= FEW_AHEAD:  # a batch that takes very long is an accident, if not the loop took so long
                 limit = BURSTS * median(times)
-                times = [min(each, limit) for each in times]
-            half, limit = (
-                len(times) // 2,
-                BURSTS * self._usual.value,
-            )  # with more batches ahead the first ones come at once
+                times = [min(each, max(limit, own)) for each, own in zip(times, self._own)]
+            half, limit = len(times) // 2, BURSTS * self._usual.value  # with more ahead the first ones come at once
             difference = math.log(max(sum(times[-half:]), 1e-9) / max(sum(times[:half]), 1e-9))
             self._usual.add(min(max(difference, -limit), limit))
         if self._before is not None and self._look is not None and window.seconds > 0:
@@ -582,6 +581,7 @@ class Tuner:
     def _start_window(self) -> None:
         self._begin, self._count, self._waited, self._hidden = None, 0, 0.0, 0
         self._times.clear()
+        self._own.clear()
 
     def _fits(self, depth: int) -> bool:
         if self._memory is None:

@@ -505,6 +505,31 @@ def test_other_settings_cost_little_while_they_are_compared():
     assert 0.0005 * len(others) <= REVIEW_COST * 0.001 * len(used) + 4 * REVIEW_CREDIT
 
 
+def test_a_loop_of_uneven_steps_gets_more_batches_ahead():
+    """Every fourth step is long, in which a deeper queue fills: the long steps count with few batches ahead too.
+
+    At first batches take so long that the long steps are not seen as bursts.
+    """
+
+    class Uneven(Run):
+        count = 0
+
+        def batch(self):
+            self.count += 1
+            own = 0.002 if self.count % 4 else 0.04
+            _, depth, alone = self.tuner.chosen
+            made = (0.0135 if alone else 0.0075) if depth < 4 else (0.006 if alone else own)
+            asked = self.now + own
+            self.now += max(own, made)
+            return self.tuner.delivered(self.now, asked, 0)
+
+    run = Uneven(None, tunes_alone=True)
+    run.until_settled()
+    for _ in range(2000):  # with a review
+        run.batch()
+    assert run.tuner.depth >= 4
+
+
 def test_a_pause_of_the_loop_gives_no_credit_for_the_comparison():
     """A program that validates for an hour does not use worse settings for longer after it."""
     worse = []
