@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import time
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ UNDECIDED = "not called yet", "compiling", "comparing"
 AFTER_TRIALS = 20  # batches until a chain of compiled steps has the compiled functions too
 PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
-SLOWED = 1.3  # how many times as long as in the fastest case a loop of additions may take on a processor
+CHANGED = 1.3  # how many times as long, or as short, as usual a loop of additions may take on a processor
 ADDITIONS = 3000
 IDLE_SECONDS = 0.3  # the longest time to wait until the pipelines have finished the batches that they make ahead
 
@@ -29,23 +30,27 @@ class Turn(NamedTuple):
     rate: float  # samples a second
     work: float  # processor seconds of this process for a sample
     others: float  # processors that others had
-    slowed: float = 1.0  # how many times as long as in the fastest case additions took on the slowest processor
+    changed: float = 1.0  # how many times as long, or as short, as usual additions took on a processor
 
     @property
     def quiet(self) -> bool:
-        """True if nothing else was at work, and all processors had their full speed."""
-        return self.others <= DISTURBED and self.slowed <= SLOWED
+        """True if nothing else was at work, and all processors had their usual speed."""
+        return self.others <= DISTURBED and self.changed <= CHANGED
 
 
 class Additions:
-    """A short loop on each processor, which shows if one of them is slow now."""
+    """A short loop on each processor, which shows if one of them has another speed now than most of the time.
+
+    The fastest case is no measure: some machines have twice their usual speed for a tenth of the time.
+    """
 
     def __init__(self) -> None:
-        self.fastest, self.last = math.inf, 1.0
+        self.last = 1.0
+        self.all: list[float] = []  # seconds of every loop so far
         self.processors = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
-    def slowed(self) -> float:
-        """How many times as long as in the fastest case the loop takes on the slowest processor, once this process is idle.
+    def changed(self) -> float:
+        """How many times as long, or as short, as usual the loop takes on a processor, once this process is idle.
 
         Work of a pipeline on the other processor makes the loop slow too.
         """
@@ -58,8 +63,9 @@ class Additions:
         seconds = [self._seconds(processor) for processor in self.processors]
         if self.processors:
             os.sched_setaffinity(0, self.processors)
-        self.fastest = min([self.fastest, *seconds])
-        self.last = max(seconds) / self.fastest if seconds else 1.0
+            self.all += seconds
+            usual = statistics.median(self.all)
+            self.last = max(max(seconds) / usual, usual / min(seconds))
         return self.last
 
     def _seconds(self, processor: int) -> float:
@@ -77,9 +83,9 @@ additions = Additions()
 
 
 def checked(turn: Turn) -> Turn:
-    """The turn that is just over: all processors had their full speed if they have it now, and had it after the turn before."""
+    """The turn that is just over: all processors had their usual speed if they have it now, and had it after the turn before."""
     before = additions.last
-    return turn._replace(slowed=max(before, additions.slowed()))
+    return turn._replace(changed=max(before, additions.changed()))
 
 
 class Runner:

@@ -23,7 +23,7 @@ If other programs or other guests of the host take a part of the processors in a
 there are none; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
 it: for 0.1 to 2 seconds a loop of additions takes 2.1 times as long on one of two processors, also by the clock of its thread.
 So a short loop of additions runs on each processor before and after a turn, as soon as no pipeline works, and the turn counts as
-disturbed if one of them is slow.
+disturbed if one of them has another speed than most of the time.
 
 `--raw` keeps the figures of each pipeline in a folder, and does not measure those that it has; with `--minutes` none begins
 later. So the benchmark can be run in pieces; the last one, which finds all figures there, reports them. `--replay` predicts from
@@ -124,7 +124,7 @@ def measure(case: _forty.Case) -> Measured:
     found.turns = [[] for _ in runners]
     for _ in range(ROUNDS):
         settle(0.2, 0.5)
-        additions.slowed()
+        additions.changed()
         with base.pipe.measure():
             run = base.batches(MEASURED, PERIOD)
         found.runs.append(checked(run))
@@ -169,7 +169,7 @@ def compare(found: Measured, runners: dict[str, Runner]) -> None:
     alike = list(dict.fromkeys(runners.values()))  # one turn counts for all that chose this setting
     for runner in alike:
         runner.warm_up()
-    additions.slowed()
+    additions.changed()
     begun, rounds = time.perf_counter(), 0
     while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and not decided(found)):
         turns = {}
