@@ -30,8 +30,8 @@ class CudaProgram(NamedTuple):
 def options(architecture: int, headers: str) -> tuple[str, ...]:
     """The options of NVRTC.
 
-    A multiplication and an addition are not fused, so that results are equal to the CPU's. Lambdas are device functions:
-    compilers before CUDA 13.1 take those inside other lambdas for host functions otherwise.
+    A multiplication and an addition are not fused, so that results are equal to the CPU's. Lambdas are device functions: older
+    compilers, such as those of CUDA 12.0 and 13.0, take those inside other lambdas for host functions otherwise.
     """
     own = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
     return (f"-arch=sm_{architecture}", *own, f"-I{kernels.FOLDER}", f"-I{headers}")

@@ -122,7 +122,7 @@ class Runtime(Protocol):
         ...
 
     def copy_array(self, stream: Any, target: int, array: Any) -> None:
-        """Queues a copy of a contiguous array on the device, whoever made it."""
+        """Queues a copy of a contiguous array that is on the device. It may be in memory that other code allocated."""
         ...
 
     def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:

@@ -184,9 +184,11 @@ class DeviceFunctionCall(FunctionCall):
             pinned.array[:nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             runtime.upload(runtime.computing, view.address, pinned.array[:nbytes])
             runtime.record(pinned.copied, runtime.computing)
-        elif nbytes and is_plain(on_device):  # an assignment of CuPy costs five times as much of the host's time
+        elif on_device is not None and is_plain(
+            on_device
+        ):  # an assignment of CuPy costs five times as much of the host's time
             runtime.copy_array(runtime.computing, view.address, on_device)
-        elif nbytes:
+        elif on_device is not None:
             runtime.array(view.address, view.shape, view.dtype, lease)[...] = on_device
         self._slabs[output] = lease, begin + nbytes
         made.append(DeviceArray(view, lease))

@@ -183,7 +183,7 @@ class Chain:
 
     def _files_of(self, batch: BatchRun) -> ChainFiles | None:
         step = self._whole[1][0]
-        (found,) = [batch.columns[step]] if step in batch.columns else self._found_files(step, [batch])
+        found = batch.columns[step] if step in batch.columns else self._found_files(step, [batch])[0]
         if found is None or not step.keep_columns(batch, found[1], 1):
             return None
         return found[0]

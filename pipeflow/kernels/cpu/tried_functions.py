@@ -173,14 +173,19 @@ class Tried:
         saved = 0.0 if trial.native is None else FROM_PYTHON * (trial.agreed - 1)
         if self.exact and trial.spent > trial.plain_spent + saved:
             trial.call = None
-            trial.report = TrialReport("plain", "it gives the same results when it is compiled, and is not faster")
-            decisions.count(self.func)
+            self._decided(
+                trial, TrialReport("plain", "it gives the same results when it is compiled, and is not faster")
+            )
             return
         if trial.spent > 0:
             trial.every = max(EVERY, math.ceil(trial.plain_spent / trial.spent / COMPARING))
         trial.left = trial.every
         trial.trusted = True
-        trial.report = TrialReport("compiled")
+        self._decided(trial, TrialReport("compiled"))
+
+    def _decided(self, trial: _TriedVersion, report: TrialReport) -> None:
+        """Notes which code works from now on."""
+        trial.report = report
         decisions.count(self.func)
 
     def _is_same(self) -> bool:
@@ -226,8 +231,7 @@ class Tried:
             except Exception as error:  # also one that the compiler does not expect
                 reason = str(compile_error(self.func, error))
             _remember(trial_name, reason)
-        trial.report = TrialReport("plain", reason)
-        decisions.count(self.func)
+        self._decided(trial, TrialReport("plain", reason))
         log.info("%s runs as plain Python: %s", self.func.__qualname__, reason)
 
     def _compiled(self) -> Dispatcher:
@@ -248,8 +252,7 @@ class Tried:
         """Uses only the plain function from now on."""
         trial.call = None
         sample = at_work.text()
-        trial.report = TrialReport("plain", reason, tuple(np.array(array) for array in arrays), sample)
-        decisions.count(self.func)
+        self._decided(trial, TrialReport("plain", reason, tuple(np.array(array) for array in arrays), sample))
         _remember(self._name(tuple((array.dtype, array.ndim) for array in arrays)), reason)
         log.warning(
             "%s (jit='auto') runs as plain Python from now on: %s; for inputs %s%s",

@@ -138,7 +138,8 @@ __device__ __forceinline__ void blend_columns(const float* blended, const TileRo
 }
 
 template <class In, class Out, int PIXEL>
-__global__ void __launch_bounds__(256, sizeof(In) == 1 ? 4 : 3) resize_tiles(const TileRow* __restrict__ rows, const int* __restrict__ first, int count) {
+__global__ void __launch_bounds__(256, sizeof(In) == 1 ? 4 : 3)
+    resize_tiles(const TileRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ float blended[TILE_FLOATS];
   const Place place = place_of_block(first, count);
   const TileRow& row = rows[place.row];
