@@ -1,5 +1,6 @@
 """The colours of raw data, whose pixels have one colour each: for several pixels at once."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -9,8 +10,6 @@ from pipeflow.kernels.cpu.simd.elements import store_pixels
 from pipeflow.kernels.cpu.simd.instructions import (
     DATA,
     INDEX,
-    INT16,
-    INT32,
     INT64,
     at,
     load,
@@ -29,39 +28,50 @@ def colors_of_row(builder, source, begin, width, blue_line, parity, out, out_at)
     """
     element = source.pointer.type.pointee
     size = element.width // 8
-    wide = INT16 if size == 1 else INT32
     blue = blue_line if blue_line.type == ir.IntType(1) else builder.trunc(blue_line, ir.IntType(1))
 
     def body(first: Any, lanes: int) -> None:
-        kind = many(wide, lanes)
+        kind, wider = many(element, lanes), many(ir.IntType(2 * element.width), lanes)
+        one = number(1, kind)
 
         def value(down: int, across: int) -> Any:
             place = builder.add(builder.add(begin, first), INT64(1 + across))
             place = builder.add(place, builder.mul(width, INT64(down)))
-            return builder.zext(load(builder, at(builder, source.pointer, place), many(element, lanes), size), kind)
+            return load(builder, at(builder, source.pointer, place), kind, size)
 
-        def mean(values: list[Any]) -> Any:
-            bits = 1 if len(values) == 2 else 2
-            total = number(bits, kind)
-            for one in values:
-                total = builder.add(total, one)
-            return builder.lshr(total, number(bits, kind))
+        def mean(a: Any, b: Any) -> Any:  # one instruction of the processor
+            total = builder.add(builder.add(builder.zext(a, wider), builder.zext(b, wider)), number(1, wider))
+            return builder.trunc(builder.lshr(total, number(1, wider)), kind)
+
+        def mean_of_four(pair: Sequence[Any], of_pair: Any, other: Sequence[Any], of_other: Any) -> Any:
+            """From the means of two: their mean is too large by 1 if a rounded one decides how it is rounded."""
+            decided = builder.and_(builder.or_(builder.xor(*pair), builder.xor(*other)), builder.xor(of_pair, of_other))
+            return builder.sub(mean(of_pair, of_other), builder.and_(decided, one))
 
         centre = value(0, 0)
-        sides, ends = [value(0, -1), value(0, 1)], [value(-1, 0), value(1, 0)]
-        corners = [value(down, across) for down in (-1, 1) for across in (-1, 1)]
-        place = builder.trunc(builder.add(first, parity), wide)
+        beside = [value(0, across) for across in (-1, 1)]
+        ends = [value(down, 0) for down in (-1, 1)]
+        upper, lower = ([value(down, across) for across in (-1, 1)] for down in (-1, 1))
+        horizontal, vertical = mean(*beside), mean(*ends)
+        around = mean_of_four(beside, horizontal, ends, vertical)
+        diagonal = mean_of_four(upper, mean(*upper), lower, mean(*lower))
+        # Masks are bytes of ones or zeros: LLVM takes a vector of bits apart.
+        odd = builder.and_(builder.trunc(builder.add(first, parity), element), element(1))
+        line = builder.sext(blue, element)
         if lanes > 1:
-            place = builder.add(splat(builder, place, kind), ir.Constant(kind, list(range(lanes))))
-        odd = builder.icmp_signed("!=", builder.and_(place, number(1, kind)), number(0, kind))
-        line = splat(builder, blue, odd.type) if lanes > 1 else blue
-        alike = builder.xor(odd, line)  # a pixel that is not green
-        green = builder.select(alike, mean(sides + ends), centre)
-        near = builder.select(alike, centre, mean(sides))
-        far = builder.select(alike, mean(corners), mean(ends))
-        colors = [builder.select(line, far, near), green, builder.select(line, near, far)]
-        narrow = many(element, lanes)
+            line = splat(builder, line, kind)
+            lane = ir.Constant(kind, [lane % 2 for lane in range(lanes)])
+            odd = builder.xor(splat(builder, odd, kind), lane)
+        alike = builder.xor(builder.neg(odd), line)  # a pixel that is not green
+
+        def chosen(mask: Any, yes: Any, no: Any) -> Any:
+            return builder.or_(builder.and_(mask, yes), builder.and_(builder.not_(mask), no))
+
+        green = chosen(alike, around, centre)
+        near = chosen(alike, centre, horizontal)
+        far = chosen(alike, diagonal, vertical)
+        colors = [chosen(line, far, near), green, chosen(line, near, far)]
         target = at(builder, out.pointer, builder.add(out_at, builder.mul(builder.add(first, INT64(1)), INT64(3))))
-        store_pixels(builder, [builder.trunc(color, narrow) for color in colors], target)
+        store_pixels(builder, colors, target)
 
     over(builder, builder.sub(width, INT64(2)), body, width=32)
