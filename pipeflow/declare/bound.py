@@ -13,7 +13,7 @@ from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.short_calls import short_form
 from pipeflow.declare.specs import UNKNOWN, Spec
-from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
+from pipeflow.declare.values import READY, OfSample, check_finite, column_values, from_sample, refused
 from pipeflow.errors import count_of, widened
 from pipeflow.tensors import PlacedArrays
 
@@ -523,7 +523,8 @@ def _run_whole(
         op.check_dtype(inputs[0][0].dtype if listed else inputs[0].dtype)
     for name, samples in samples_of.items():
         kind = op.arguments[name].type
-        arguments[name] = [from_sample(kind, sample) for sample in samples]
+        column = column_values(kind, samples) if isinstance(samples, np.ndarray) else None
+        arguments[name] = [from_sample(kind, sample) for sample in samples] if column is None else column
     if op.batch_hook is not None:
         return list(op.batch_hook(*inputs, args=Args(**arguments), batch=batch))
     if op.columns_hook is not None and not samples_of and len(inputs) == 1 and type(inputs[0]) is PlacedArrays:

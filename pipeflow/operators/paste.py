@@ -111,6 +111,11 @@ class PastedRegion(NamedTuple):
     corner: tuple[int, int]
 
 
+# With the extents of the images they decide where the parts are.
+ANCHORS = "in_anchors", "in_anchors_rel", "shapes", "shapes_rel", "out_anchors", "out_anchors_rel"
+OF_REGIONS = "in_ids", "output_size", *ANCHORS
+
+
 def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
     """A pair of numbers for each region."""
     if values is None:
@@ -134,10 +139,7 @@ def regions_of(args: Any, sizes: Sequence[Sequence[int]], canvas: Sequence[int],
     else:
         sources = list(range(inputs))
     count = len(sources)
-    given = {
-        name: pairs_of(getattr(args, name), count, name)
-        for name in ("in_anchors", "in_anchors_rel", "shapes", "shapes_rel", "out_anchors", "out_anchors_rel")
-    }
+    given = {name: pairs_of(getattr(args, name), count, name) for name in ANCHORS}
     regions = []
     for number, source in enumerate(sources):
         whole = sizes[source]
@@ -220,18 +222,30 @@ def canvas_shape(args: Any, shape: Sequence[int]) -> tuple[int, int]:
 
 @multi_paste.batch
 def _(*images: Any, args: Args, batch: BatchCall) -> Any:
-    found = []
-    for number, first in batch.each(images[0]):
+    columns = [list(samples) for samples in images]
+    found: list[np.ndarray] = []
+    of_batch = [height_width(image.shape) for image in columns[0]], [image.shape[-1] for image in columns[0]]
+    known: dict[tuple[Any, ...], Any] = {}  # shape of a canvas and its regions: often the same for all samples
+    for number, first in batch.each(columns[0]):
         own = Args(**{name: x[number] if isinstance(x, list) else x for name, x in vars(args).items()})
-        pool = images[0] if own.in_ids is not None else [one[number] for one in images]
-        canvas = canvas_shape(own, first.shape)
-        regions = regions_of(own, [height_width(x.shape) for x in pool], canvas, len(images))
-        channels = check_channels(regions, [x.shape[-1] for x in pool])
-        result = np.zeros((*first.shape[:-3], *canvas, channels), args.dtype or first.dtype)
+        if own.in_ids is not None:
+            pool, (sizes, channels) = columns[0], of_batch
+            place = first.shape, *[value if value is None else tuple(value) for value in map(vars(own).get, OF_REGIONS)]
+        else:
+            pool, place = [column[number] for column in columns], ()
+            sizes, channels = [height_width(image.shape) for image in pool], [image.shape[-1] for image in pool]
+        if not place or place not in known:
+            canvas = canvas_shape(own, first.shape)
+            regions = regions_of(own, sizes, canvas, len(columns))
+            known[place] = (*first.shape[:-3], *canvas, check_channels(regions, channels)), regions
+        shape, regions = known[place]
+        dtype = args.dtype or first.dtype
+        result = batch.empty(shape, dtype)
+        result[...] = 0
         for region in regions:
             (top, left), (tall, wide), (y, x) = region.start, region.extents, region.corner
             part = pool[region.source][..., top : top + tall, left : left + wide, :]
-            result[..., y : y + tall, x : x + wide, :] = kernels.casting.as_type(part, result.dtype)
+            result[..., y : y + tall, x : x + wide, :] = kernels.casting.as_type(part, dtype)
         found.append(result)
     return [found]
 
