@@ -1,6 +1,5 @@
 """Masks and the crops that follow them: random pixels and objects, chosen polygons, windows around a region."""
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,6 +13,7 @@ from pipeflow.declare import (
     Args,
     Floats,
     Ints,
+    KernelCalls,
     Many,
     Sample,
     Spec,
@@ -60,31 +60,24 @@ def random_mask_pixel(
     """
     if not mask.size:
         raise ValueError(f"the mask has no elements: shape {mask.shape}")
-    counts = kernels.segmentation.foreground(mask, value, threshold) if foreground else None
-    count = 0 if counts is None else int(counts.sum())
-    number = key.integer(0, 0, count or mask.size)
-    flat = kernels.segmentation.foreground_place(mask, value, threshold, counts, number) if count else number
-    return np.array(np.unravel_index(flat, mask.shape), np.int64)
+    return kernels.segmentation.random_element(mask, foreground, value, threshold, key.value)
 
 
-@random_mask_pixel.ready
-def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    shape, size = specs[0].shape, math.prod(specs[0].shape)
-    find = kernels.segmentation.finding(size, specs[0].dtype, args.value, args.threshold) if args.foreground else None
-    if not size or (args.foreground and find is None):
-        return None
+@random_mask_pixel.calls
+def _(calls: KernelCalls) -> None:
+    tools, mask, args = kernels.segmentation, calls.input, calls.args
+    require(len(mask.extents) <= tools.MOST_AXES)
+    calls.require(mask.size > 0)
+    number, equal = tools.limit_of(mask.dtype, args.value, args.threshold)
+    require(number is not None)
+    blocks = (mask.size + (tools.BLOCK - 1)) // tools.BLOCK
+    counts = calls.scratch((blocks * (args.foreground * 1),), np.dtype(np.uint32))
+    extents = *[1] * (tools.MOST_AXES - len(mask.extents)), *mask.extents
+    out = calls.output((len(mask.extents),), INT64)
+    calls.call(tools.choose_element, mask.flat, number, int(equal), calls.key, counts, *extents, out)
 
-    def run(mask: np.ndarray, key: Any) -> np.ndarray:
-        places, count = (None, 0) if find is None else find(mask)
-        number = key.integer(0, 0, count or size)
-        rest = number if places is None or not count else int(places[number])
-        found = []
-        for extent in shape[::-1]:
-            rest, place = divmod(rest, extent)
-            found.append(place)
-        return np.array(found[::-1], INT64)
 
-    return run
+random_mask_pixel.varying("key", "foreground")
 
 
 @random_mask_pixel.check

@@ -213,7 +213,8 @@ def test_every_operator_with_calls_is_here():
     moves |= {f"math.{name}" for name in ("add", "sub", "mul", "div")}
     declared = {op.name for op in registry.values() if op.calls_hook and not (op.links or op.calls_for)}
     shapes = {"expand_dims", "squeeze"}  # in test_shared_memory.py
-    assert set(CASES) | images | colors | moves | shapes == declared
+    drawn = {"segmentation.random_mask_pixel"}  # in test_segmentation.py
+    assert set(CASES) | images | colors | moves | shapes | drawn == declared
 
 
 @pytest.mark.parametrize(

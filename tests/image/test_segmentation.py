@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers import chains_counted
 
-from pipeflow import fn, pipeline_def
-from pipeflow.kernels.cpu import segmentation
+from pipeflow import fn, pipeline_def, seeds
+from pipeflow.kernels.cpu import random_windows, segmentation
 from pipeflow.tensors import TensorListCPU
 
 F = np.float32
@@ -224,27 +225,61 @@ def test_a_random_object_is_cut_out_with_its_mask():
     assert isinstance(parts, TensorListCPU)
 
 
+OPTIONS = [
+    (None, 0.0),
+    (None, 0.1),
+    (None, -5.5),
+    (None, 300.0),
+    (None, 1e4),
+    (1, 0.0),
+    (0, 0.0),
+    (-1, 0.0),
+    (500, 0.0),
+]
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.uint64, np.float32, np.float16, np.bool_])
-def test_the_foreground_is_counted_as_numpy_counts_it(dtype):
+def test_the_foreground_is_that_of_numpy(dtype):
     """By a value or a threshold, also one that the type of the mask does not have, in masks of some blocks and parts of them."""
     rng = np.random.default_rng(0)
-    options = [
-        (None, 0.0),
-        (None, 0.1),
-        (None, -5.5),
-        (None, 300.0),
-        (None, 1e4),
-        (1, 0.0),
-        (0, 0.0),
-        (-1, 0.0),
-        (500, 0.0),
-    ]
-    for size, (value, threshold) in itertools.product((1, 7, 4096, 4097, 9000), options):
-        mask = rng.integers(0, 3, size).astype(dtype)
+    for shape, (value, threshold) in itertools.product([(1,), (1, 7), (2, 2048), (3, 5, 7, 2, 2), (100, 90)], OPTIONS):
+        mask = rng.integers(0, 3, shape).astype(dtype)
         if np.dtype(dtype).kind == "f":
             mask *= dtype(0.1)
-        expected = np.flatnonzero(mask > threshold if value is None else mask == value)
-        counts = segmentation.foreground(mask, value, threshold)
-        assert counts.sum() == len(expected)
-        for number in range(0, len(expected), 97):
-            assert segmentation.foreground_place(mask, value, threshold, counts, number) == expected[number]
+        wanted = np.argwhere(mask > threshold if value is None else mask == value)
+        wanted = wanted if len(wanted) else np.argwhere(mask == mask)
+        for key in range(20):
+            place = seeds.Key(key).integer(0, 0, len(wanted))
+            assert segmentation.random_element(mask, True, value, threshold, key).tolist() == wanted[place].tolist()
+
+
+def test_random_integers_of_the_kernel_are_those_of_keys():
+    """Also below large numbers, which need the upper half of a product of 128 bits."""
+    for key, below in itertools.product(
+        [1, 7, 1 << 63, (1 << 64) - 1], [1, 3, 1 << 31, 1 << 32, (1 << 40) + 5, (1 << 62) + 9]
+    ):
+        assert random_windows.integer(np.uint64(key), 0, below) == seeds.Key(key).integer(0, 0, below)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, np.bool_])
+def test_pixels_in_a_pipeline_are_those_of_the_body(dtype, monkeypatch):
+    """Compiled code of a chain chooses them, also if the foreground is drawn for each sample."""
+    masks = [(MASK + k).astype(dtype) for k in range(3)] + [np.zeros((3, 3), dtype)]
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=4)
+    def pixels():
+        mask = fn.external_source(lambda: masks)
+        pixel = fn.segmentation.random_mask_pixel
+        return (
+            pixel(mask, foreground=1, seed=1),
+            pixel(mask, foreground=fn.random.coin_flip(), seed=1),
+            pixel(mask, seed=1),
+        )
+
+    pipe = pixels()
+    pipe.build()
+    found = [[np.array(x).tolist() for x in output] for output in pipe.run()]
+    with chains_counted(monkeypatch, chained=False):
+        pipe = pixels()
+        pipe.build()
+        assert found == [[np.array(x).tolist() for x in output] for output in pipe.run()]

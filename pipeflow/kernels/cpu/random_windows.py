@@ -24,9 +24,13 @@ def _unit(key, index):
 
 
 @kernel(fastmath=False, inline="always")
-def _integer(key, index, below):
+def integer(key, index, below):
+    """The integer number `index` of a key, from 0 and below a number: the upper half of a product of 128 bits."""
     bits, below = _bits(key, index), U(below)
-    return np.int64(((bits >> U(32)) * below + ((bits & _LOW) * below >> U(32))) >> U(32))
+    upper, lower = bits >> U(32), bits & _LOW
+    middle = upper * (below & _LOW) + (lower * (below & _LOW) >> U(32))
+    other = lower * (below >> U(32)) + (middle & _LOW)
+    return np.int64(upper * (below >> U(32)) + (middle >> U(32)) + (other >> U(32)))
 
 
 @kernel(fastmath=False, inline="always")
@@ -43,8 +47,8 @@ def random_window(key, height, width, least_area, most_area, least_ratio, most_r
         aspect = math.exp(low + (high - low) * _unit(key, 4 * attempt + 1))
         wide, tall = _half_up(math.sqrt(target * aspect)), _half_up(math.sqrt(target / aspect))
         if 0 < wide <= width and 0 < tall <= height:
-            top = _integer(key, 4 * attempt + 2, height - tall + 1)
-            return top, _integer(key, 4 * attempt + 3, width - wide + 1), tall, wide
+            top = integer(key, 4 * attempt + 2, height - tall + 1)
+            return top, integer(key, 4 * attempt + 3, width - wide + 1), tall, wide
     aspect = min(max(width / height, least_ratio), most_ratio)
     wide = min(width, max(1, _half_up(height * aspect)))
     tall = min(height, max(1, _half_up(width / aspect)))

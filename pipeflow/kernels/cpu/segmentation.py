@@ -1,11 +1,11 @@
 """Masks: the boxes around connected elements."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from .jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.random_windows import integer
 
 
 @kernel
@@ -137,6 +137,34 @@ def count_blocks(values, number, equal, counts):
         counts[block] = count
 
 
+@kernel(fastmath=False)
+def choose_element(values, number, equal, key, counts, length, depth, height, width, out):
+    """The indices of a random element of an array of up to four axes, of those that are equal to a number, or larger, if there
+    are any. `counts` is memory with a number for each block; if it is empty, all elements count.
+    """
+    count_blocks(values, number, equal, counts)
+    total = np.int64(0)
+    for block in range(counts.size):
+        total += np.int64(counts[block])
+    place = integer(np.uint64(key), 0, total if total else length * depth * height * width)
+    if total:
+        block, left = 0, place
+        while left >= np.int64(counts[block]):
+            left -= np.int64(counts[block])
+            block += 1
+        place = block * BLOCK - 1
+        while left >= 0:
+            place += 1
+            left -= np.int64(values[place] == number if equal else values[place] > number)
+    extents = (width, height, depth, length)
+    for axis in range(out.size):
+        out[out.size - 1 - axis] = place % extents[axis]
+        place //= extents[axis]
+
+
+MOST_AXES = 4
+
+
 def limit_of(dtype: np.dtype, value: int | None, threshold: float) -> tuple[np.generic | None, bool]:
     """The number with which elements are compared, in their type, and True if they must be equal; None if no number of the type
     divides them in this way.
@@ -151,44 +179,20 @@ def limit_of(dtype: np.dtype, value: int | None, threshold: float) -> tuple[np.g
     return (dtype.type(whole) if ends.min <= whole <= ends.max else None), value is not None
 
 
-def _wanted(mask: np.ndarray, value: int | None, threshold: float) -> np.ndarray:
-    return (mask > threshold if value is None else mask == value).reshape(-1)
-
-
-def foreground(mask: np.ndarray, value: int | None, threshold: float) -> np.ndarray:
-    """The number of elements in each block of the mask that are the foreground."""
-    number, equal = limit_of(mask.dtype, value, threshold)
+def random_element(mask: np.ndarray, foreground: bool, value: int | None, threshold: float, key: int) -> np.ndarray:
+    """The indices of a random element of the mask, or of its foreground if it has any; the key has 64 bits."""
+    values = mask.view(np.uint8) if mask.dtype.kind == "b" else mask
+    number, equal = limit_of(values.dtype, value, threshold)
     if number is None:
-        wanted = _wanted(mask, value, threshold)
-        return np.add.reduceat(wanted, np.arange(0, mask.size, BLOCK), dtype=np.int64)
-    counts = np.empty(-(-mask.size // BLOCK), np.uint32)
-    count_blocks(plain(mask).reshape(-1), number, equal, counts)
-    return counts
-
-
-def foreground_place(mask: np.ndarray, value: int | None, threshold: float, counts: np.ndarray, number: int) -> int:
-    """The place of an element of the foreground, by its number."""
-    sums = np.cumsum(counts)
-    block = int(np.searchsorted(sums, number, side="right"))
-    part = mask.reshape(-1)[block * BLOCK : (block + 1) * BLOCK]
-    before = int(sums[block]) - int(counts[block])
-    return block * BLOCK + int(np.flatnonzero(_wanted(part, value, threshold))[number - before])
-
-
-def finding(
-    size: int, dtype: np.dtype, value: int | None, threshold: float
-) -> Callable[[np.ndarray], tuple[np.ndarray, int]] | None:
-    """The places of the foreground of small masks, and their number, for many calls; None for other masks."""
-    number, equal = limit_of(dtype, value, threshold)
-    if number is None or size > BLOCK:
-        return None
-
-    def run(mask: np.ndarray) -> tuple[np.ndarray, int]:
-        flat = mask.ravel()
-        places = (flat == number if equal else flat > number).nonzero()[0]
-        return places, len(places)
-
-    return run
+        values = (mask > threshold if value is None else mask == value).view(np.uint8)
+        number, equal = np.uint8(0), False
+    counts = np.empty(-(-mask.size // BLOCK) if foreground else 0, np.uint32)
+    shape = mask.shape if mask.ndim <= MOST_AXES else (1, 1, 1, mask.size)
+    out = np.empty(len(shape), np.int64)
+    extents = (*[1] * (MOST_AXES - len(shape)), *shape)
+    signed = key - (key >> 63 << 64)
+    choose_element(plain(values).reshape(-1), number, int(equal), signed, counts, *extents, out)
+    return out if mask.ndim <= MOST_AXES else np.array(np.unravel_index(out[-1], mask.shape), np.int64)
 
 
 @kernel
