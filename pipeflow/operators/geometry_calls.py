@@ -241,14 +241,20 @@ def erased_calls(calls: KernelCalls, make: MakeRows, shares: Sequence[int], fill
 # reshape, reinterpret, squeeze
 
 
-def has_shape(args: Args) -> bool:
-    """True if only the argument ``shape`` decides about the extents."""
-    return args.shape is not None and args.rel_shape is None and args.src_dims is None
+def has_extents(args: Args) -> bool:
+    """True if the argument ``shape`` or the extents of the input are those of the result."""
+    return args.rel_shape is None and args.src_dims is None
 
 
 def known_extents(calls: KernelCalls, dtype: np.dtype) -> tuple[Any, ...]:
-    """The constant shape of an argument, for elements of this type; one extent may follow from the others."""
-    data, shape = calls.input, list(calls.args.shape)
+    """The constant shape of an argument, for elements of this type; one extent may follow from the others. Without that argument
+    the extents of the input.
+    """
+    (data,) = calls.inputs
+    times = data.dtype.itemsize // dtype.itemsize
+    if calls.args.shape is None:
+        return data.extents if times == 1 else (*data.extents[:-1], data.extents[-1] * times)
+    shape = list(calls.args.shape)
     missing = shape.count(-1)
     require(missing <= 1 and all(extent > 0 or extent == -1 for extent in shape))
     nbytes = data.size * data.dtype.itemsize

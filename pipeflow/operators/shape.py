@@ -29,7 +29,7 @@ from pipeflow.declare import (
 from pipeflow.errors import OutOfRange
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
-from pipeflow.operators.geometry_calls import has_shape, known_extents, reinterpreted_calls, squeezed, transposed
+from pipeflow.operators.geometry_calls import has_extents, known_extents, reinterpreted_calls, squeezed, transposed
 from pipeflow.operators.windows import half_up
 
 PAGE = """Operators that change the shape, the layout or the order of the data.
@@ -148,7 +148,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
-reshape.shares(lambda calls: calls.share(known_extents(calls, calls.input.dtype)), only=has_shape)
+reshape.shares(lambda calls: calls.share(known_extents(calls, calls.input.dtype)), only=has_extents)
 
 
 @operator(
@@ -207,7 +207,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
-reinterpret.shares(reinterpreted_calls, only=has_shape)
+reinterpret.shares(reinterpreted_calls, only=has_extents)
 
 
 @operator("expand_dims", dtypes="any", gpu=True, examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])

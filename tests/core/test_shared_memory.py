@@ -5,20 +5,20 @@ import pytest
 from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.executor.runners import program
+from pipeflow.executor.runners import program, sample_step
 
 RNG = np.random.default_rng(8)
 SAMPLES = [RNG.integers(0, 255, (height, 20, 3), np.uint8) for height in (10, 14, 12, 10, 2)]
 EQUAL = [RNG.integers(0, 255, (10, 20, 3), np.uint8) for _ in range(5)]
 
 
-def outputs_of(definition, samples, chained, monkeypatch):
+def outputs_of(definition, samples, chained, monkeypatch, **source):
     """Three batches of a pipeline, and the number of samples of the first one that a chain has done."""
     with chains_counted(monkeypatch, chained) as done:
 
         @pipeline_def(batch_size=len(samples), num_threads=1, device_id=None, seed=3, enable_conditionals=True)
         def pipeline():
-            return definition(fn.external_source(lambda: [x.copy() for x in samples], layout="HWC"))
+            return definition(fn.external_source(lambda: [x.copy() for x in samples], layout="HWC", **source))
 
         pipe = pipeline()
         pipe.build()
@@ -140,3 +140,27 @@ def test_the_last_result_is_not_copied(monkeypatch):
     calls.clear()
     outputs_of(both, SAMPLES, True, monkeypatch)
     assert len(calls) == 2
+
+
+ALONE = {
+    "expand_dims": lambda x: fn.expand_dims(x, axes=0),
+    "reshape": lambda x: fn.reshape(x, layout="DWC"),
+    "reinterpret": lambda x: fn.reinterpret(x, dtype=types.INT8),
+    "shorter elements": lambda x: fn.reinterpret(
+        fn.reinterpret(x, shape=(-1, 5), dtype=types.INT32), dtype=types.INT16
+    ),
+    "crop": lambda x: fn.crop(x, crop=(2, 7)),
+}
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("name", ALONE)
+def test_views_of_arrays_of_the_user_are_copied_by_a_chain(name, large, monkeypatch):
+    """Their memory may change after the batch, so the results have their own; large ones are written without the caches."""
+    if large:
+        monkeypatch.setattr(sample_step, "LARGE_SAMPLE", 1)
+        monkeypatch.setattr(sample_step, "LARGE_BATCH", 1)
+    samples = [np.ascontiguousarray(x) for x in SAMPLES]
+    found, done = outputs_of(ALONE[name], samples, True, monkeypatch, no_copy=True)
+    assert found == outputs_of(ALONE[name], samples, False, monkeypatch, no_copy=True)[0]
+    assert done == (0 if name == "shorter elements" else 5)

@@ -335,7 +335,7 @@ class Chain:
             yield (*kind, *layouts), np.array(samples), InputNumbers(np.array(addresses, np.int64), True)
 
     def _column(self, batch: BatchRun, rows: ChunkRows, slot: int) -> tuple[np.dtype, np.ndarray] | None:
-        """The type of an input, and address and extents of each sample; None if its arrays are not parts of a few blocks."""
+        """The type of an input, and address and extents of each sample; None if its arrays are of several kinds."""
         samples = rows.left
         if slot in self.inside:
             column = rows.columns.get(slot)
@@ -348,6 +348,8 @@ class Chain:
         held = batch.values[slot]
         if type(held) is PlacedArrays and held.columns is not None:
             return held.dtype, held.columns[samples]
+        if type(held) is list:
+            return _numbers_of([held[sample] for sample in samples.tolist()])
         if not _plain(held):
             return None
         numbers = np.empty((len(samples), held.ndim), np.int64)
@@ -423,6 +425,22 @@ def _plain(array: Any) -> bool:
     return array.flags.c_contiguous and array.flags.aligned
 
 
+def _numbers_of(arrays: Sequence[Any]) -> tuple[np.dtype, np.ndarray] | None:
+    """The type of arrays of one kind, and address and extents of each; None for others."""
+    if not arrays or not _plain(arrays[0]):
+        return None
+    first = arrays[0]
+    dtype, ndim, address_of, found = first.dtype, first.ndim, kernels.kernel_calls.address_of, []
+    for array in arrays:
+        if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != ndim:
+            return None
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned):
+            return None
+        found.append((address_of(array), *array.shape))
+    return dtype, np.array(found, np.int64)
+
+
 def _able(step: SampleStep) -> bool:
     """True if the step can be a member of a chain."""
     op, plain = step.op, step.step
@@ -440,8 +458,11 @@ def _able(step: SampleStep) -> bool:
 
 
 def _computes(step: SampleStep) -> bool:
-    """False if the body returns a view of its input and no memory is ready for the result: a chain would copy it."""
-    return step.op.makes_chains and ("dense" in step.storages or not step.op.returns_views)
+    """False if the result would be a view of the input, which needs no copy."""
+    op = step.op
+    if "dense" in step.storages or step.step.copied:
+        return op.makes_chains or op.calls_share
+    return op.makes_chains and not op.returns_views
 
 
 def _used(plan: Plan, steps: Sequence[SampleStep]) -> set[int]:

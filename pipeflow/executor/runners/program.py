@@ -351,12 +351,16 @@ class Program:
         else:
             address = self.take(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         self.place(step, output, address, extents, dtype)
-        if step.streams and is_large(tuple([plain_value(extent) or 0 for extent in extents]), dtype, self._size):
+        if step.streams and self.is_large(extents, dtype):
             nbytes = prod(extents) * dtype.itemsize
             made = self.memory(nbytes)
             self._later.append((KernelArray(made, (nbytes,), BYTE), KernelArray(address, (nbytes,), BYTE)))
             address = made
         return KernelArray(address, extents, dtype)
+
+    def is_large(self, extents: tuple[Any, ...], dtype: np.dtype) -> bool:
+        """True if results like that of the first sample are written without the caches."""
+        return is_large(tuple([plain_value(extent) or 0 for extent in extents]), dtype, self._size)
 
     def place(self, step: SampleStep, output: int, address: Number, extents: tuple[Any, ...], dtype: np.dtype) -> None:
         """Notes a result that is read after the chain."""

@@ -19,6 +19,8 @@ class RecordsResults(Protocol):
 
     def output(self, step: SampleStep, output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray: ...
 
+    def is_large(self, extents: tuple[Any, ...], dtype: np.dtype) -> bool: ...
+
     def place(
         self, step: SampleStep, output: int, address: Number, extents: tuple[Any, ...], dtype: np.dtype
     ) -> None: ...
@@ -61,5 +63,6 @@ def share_memory(
     made = program.output(step, 0, extents, dtype)
     nbytes = data.size * data.dtype.itemsize
     ends = [KernelArray(address, (nbytes,), BYTE) for address in (data.address, made.address)]
-    program.call(kernels.user_calls.copy_bytes, ends, now=False)
+    past = program.is_large(extents, dtype)
+    program.call(kernels.streaming.stream if past else kernels.user_calls.copy_bytes, ends, now=False)
     return made

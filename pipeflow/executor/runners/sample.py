@@ -98,7 +98,7 @@ class SampleStage(StageRunner):
                 step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
             )
         # A chain needs all samples of a chunk at once: not with strands, or with steps whose samples may be kept.
-        able = any(step.op.makes_chains for step in self.steps)
+        able = any(step.op.makes_chains or step.op.calls_share for step in self.steps)
         self.chain = runners.chain.Chain.of(plan, self.steps) if able and len(self.parts) == 1 and not keeping else None
         self.together = many.together(self.steps) if len(self.parts) == 1 and not keeping else []
         read_here = {slot for step in self.steps for slot in step.step.reads()}
