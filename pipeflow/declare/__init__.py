@@ -46,6 +46,7 @@ from pipeflow.declare.kernel_calls import Real as Real
 from pipeflow.declare.kernel_calls import Several as Several
 from pipeflow.declare.kernel_calls import largest as largest
 from pipeflow.declare.layouts import check_layouts as check_layouts
+from pipeflow.declare.many import Column as Column
 from pipeflow.declare.many import Joined as Joined
 from pipeflow.declare.many import Many as Many
 from pipeflow.declare.many import as_argument as as_argument

@@ -33,7 +33,7 @@ class Many:
     names of these. ``keys`` are the keys of the samples (uint64) if the operator is random.
     """
 
-    __slots__ = ("_take", "args", "copy", "inputs", "keys", "layouts", "room", "size", "varying")
+    __slots__ = ("_take", "args", "copies", "copy", "inputs", "keys", "layouts", "room", "size", "varying")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Many:
         keys: np.ndarray | None,
         take: Take,
         copy: Copy,
+        copies: Callable[[Column], Column],
         room: Room,
     ) -> None:
         self.size = size
@@ -56,6 +57,7 @@ class Many:
         self._take = take
         self.room = room  # gives so many bytes of memory of the batch
         self.copy = copy  # copies an array to another one, or to new memory if there is none
+        self.copies = copies  # copies of several arrays, for the only output: one array if they have one shape
 
     def empty(self, shape: Sequence[int], dtype: np.dtype, output: int = 0) -> np.ndarray:
         """Memory for an output: one row of this shape for each sample."""

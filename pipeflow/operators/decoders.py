@@ -279,13 +279,12 @@ def numpy(
 
 
 @numpy.many
-def _(many: Many) -> tuple[list[np.ndarray]]:
-    decoded = []
-    for data in many.inputs[0]:
-        array = npy.decode(encoded(data, "an encoded array"))
-        made = array if many.args.dtype is None else saturate(array, as_dtype(many.args.dtype))
-        decoded.append(many.copy(array) if made is array else made)
-    return (decoded,)
+def _(many: Many) -> tuple[Any]:
+    decoded = [npy.decode(encoded(data, "an encoded array")) for data in many.inputs[0]]
+    dtype = many.args.dtype and as_dtype(many.args.dtype)
+    if dtype is None or all(array.dtype == dtype for array in decoded):
+        return (many.copies(decoded),)
+    return ([many.copy(array) if array.dtype == dtype else saturate(array, dtype) for array in decoded],)
 
 
 @numpy.infer

@@ -322,7 +322,17 @@ def _constant(name: str, value: int, summary: str) -> tuple[OpDef, OpDef]:
 
     like.__name__ = f"{name}_like"
     like.__doc__ = summary.replace("of the given shape", "of the input's shape, in its type unless ``dtype`` is given")
-    return op, operator(f"{name}_like", takes=DTYPE, gpu=True, infer="like data")(like)
+    like_op = operator(f"{name}_like", takes=DTYPE, gpu=True, infer="like data")(like)
+
+    @like_op.many
+    def _(many: Many) -> tuple[np.ndarray]:
+        first = many.inputs[0][0]
+        require(all(data.shape == first.shape for data in many.inputs[0]))
+        out = many.empty(first.shape, many.args.dtype or first.dtype)
+        out[...] = value
+        return (out,)
+
+    return op, like_op
 
 
 zeros, zeros_like = _constant("zeros", 0, "Zeros of the given shape.")

@@ -61,6 +61,8 @@ TURNED = Image.Exif()
 TURNED[0x0112] = 6
 FILES = [encoded(k) for k in range(BATCH)]
 ARRAYS = [saved(RNG.random((2, 3 + k)) * 300) for k in range(BATCH)]
+EQUAL_ARRAYS = [saved(RNG.random((2, 3))) for _ in range(BATCH)]
+OTHER_ARRAYS = [saved((RNG.random((2, 3)) * 300).astype("<i2" if k % 2 else ">f4").T) for k in range(BATCH)]
 PLANES = [np.zeros((6 + k, 9 - k), np.uint8) for k in range(BATCH)]
 SHAPES = [np.array([200 + 30 * k, 300 - 20 * k, 3], np.int32) for k in range(BATCH)]
 POINTS = [RNG.random((3 + k, 2), np.float32) for k in range(BATCH)]
@@ -91,6 +93,8 @@ CASES: dict[str, dict[str, Callable[[], Any]]] = {
     "decoders.numpy": {
         "stored": lambda: fn.decoders.numpy(fed(ARRAYS)),
         "converted": lambda: fn.decoders.numpy(fed(ARRAYS), dtype=types.UINT8),
+        "of one shape": lambda: fn.decoders.numpy(fed(EQUAL_ARRAYS)),
+        "of several types": lambda: fn.decoders.numpy(fed(OTHER_ARRAYS), dtype=types.INT16),
     },
     "io.file.read": {
         "bytes": lambda: fn.io.file.read(fed(PATHS)),
@@ -103,7 +107,17 @@ CASES: dict[str, dict[str, Callable[[], Any]]] = {
         "an array": lambda: fn.element_extract(per_sample(4, 3), element_map=[3, 0]),
         "numbers": lambda: fn.element_extract(per_sample(4), element_map=[3]),
     },
-    "copy": {"images": lambda: fn.copy(fed(PLANES)), "equal images": lambda: fn.copy(fn.zeros(shape=[3, 4]))},
+    "copy": {
+        "images": lambda: fn.copy(fed(PLANES)),
+        "equal images": lambda: fn.copy(fn.zeros(shape=[3, 4])),
+        "equal arrays": lambda: fn.copy(fed(CLIPS)),
+        "numbers": lambda: fn.copy(per_sample()),
+    },
+    "zeros_like": {
+        "equal arrays": lambda: fn.zeros_like(fed(CLIPS)),
+        "type": lambda: fn.zeros_like(fed(CLIPS), dtype=types.FLOAT16),
+    },
+    "ones_like": {"equal arrays": lambda: fn.ones_like(fed(CLIPS)), "numbers": lambda: fn.ones_like(per_sample())},
     "shapes": {
         "images": lambda: fn.shapes(fed(PLANES)),
         "type": lambda: fn.shapes(fn.zeros(shape=[3, 4]), dtype=types.INT32),

@@ -49,6 +49,15 @@ def test_copies_past_the_caches_are_exact(size):
         assert not out[at + size :].any()
 
 
+@pytest.mark.parametrize("shape", [(1,), (300,), (17, 31, 3)])
+def test_copies_of_several_arrays(shape):
+    """Each goes to its row."""
+    sources = [RNG.normal(size=shape).astype(np.float32) for _ in range(5)]
+    out = np.zeros((5, *shape), np.float32)
+    kernels.streaming.copy_rows(sources, out)
+    assert np.array_equal(out, np.stack(sources))
+
+
 def test_copies_of_strided_and_read_only_arrays():
     """What is not one piece of memory is copied as NumPy does it; a read-only source is no obstacle."""
     source = RNG.normal(size=(40, 50, 3)).astype(np.float32)
@@ -64,7 +73,7 @@ def test_a_step_without_kernels_copies_past_the_caches_too(monkeypatch):
     @pipeline_def(batch_size=BATCH, num_threads=2)
     def flattening():
         images = fn.external_source(lambda: [IMAGES[index % 3] for index in range(BATCH)], layout="HWC", no_copy=True)
-        return fn.reshape(images, shape=(-1,))
+        return fn.reshape(images, rel_shape=[-1])
 
     taken = []
     monkeypatch.setattr(

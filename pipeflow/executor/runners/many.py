@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from pipeflow.backends.cpu import HeapPool
-from pipeflow.declare import Many, as_argument, as_column, require
+from pipeflow.declare import Column, Many, as_argument, as_column, require
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.late_code import late_code
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, copied, is_large, past_caches
+from pipeflow.kernels import cpu as kernels
 
 
 def together(steps: Sequence[SampleStep]) -> list[int]:
@@ -93,10 +94,23 @@ def _outputs(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.nda
         copied(source, target, large and (step.compiled or past_caches.ready(batch)))
         return target
 
+    def copies(sources: Column) -> Column:
+        shape, dtype = sources[0].shape, sources[0].dtype
+        if isinstance(sources, list) and any(source.shape != shape or source.dtype != dtype for source in sources):
+            return [copy(source) for source in sources]
+        target = take(0, shape, dtype)
+        large = is_large(shape, dtype, batch.size) and all(source.flags.c_contiguous for source in sources)
+        if large and past_caches.ready(batch):
+            kernels.streaming.copy_rows(sources, target)
+        else:
+            for place, source in enumerate(sources):
+                target[place, ...] = source
+        return target
+
     def room(nbytes: int) -> np.ndarray:
         return pool.empty((nbytes,), np.dtype(np.uint8))
 
-    many = Many(len(samples), inputs, layouts, kernel.constants, arguments, keys, take, copy, room)
+    many = Many(len(samples), inputs, layouts, kernel.constants, arguments, keys, take, copy, copies, room)
     outputs = op.many_hook(many)
     if step.count and batch.layouts[step.step.outputs[0]] is None:
         own = {name: values[0] for name, values in arguments.items()}

@@ -6,7 +6,7 @@ The header is read with a parser of literals and never with pickle; arrays of ob
 import ast
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from pipeflow.autograph_guard import parse
 from pipeflow.errors import BadData
 
 _LONGEST_HEADER = 65536
+_USUAL_HEADER = 128
 _MOST_AXES = 32
 _LARGEST_ARRAY = 2**63 - 1
 _EXTENT = r"(?:0|[1-9]\d{0,17})"
@@ -36,10 +37,15 @@ class NpyHeader:
     fortran: bool
     offset: int
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """The bytes of the elements."""
         return prod(self.shape) * self.dtype.itemsize
+
+    @cached_property
+    def plain(self) -> bool:
+        """True if the elements are in memory as those of a NumPy array."""
+        return self.dtype.isnative and not self.fortran
 
 
 @lru_cache(maxsize=64)
@@ -118,5 +124,10 @@ def elements(data: np.ndarray, header: NpyHeader) -> np.ndarray:
 
 def decode(data: np.ndarray) -> np.ndarray:
     """The array of a whole .npy file in memory."""
-    header = known_header(data[: header_bytes(data[:12].tobytes())].tobytes(), len(data))
+    start = data[:_USUAL_HEADER].tobytes()
+    length = header_bytes(start)
+    start = start[:length] if length <= len(start) else data[:length].tobytes()
+    header = known_header(start, len(data))
+    if header.plain and data.flags.c_contiguous:
+        return np.ndarray(header.shape, header.dtype, data, header.offset)
     return elements(np.ascontiguousarray(data[header.offset :]), header)

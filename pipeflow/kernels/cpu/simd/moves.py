@@ -60,10 +60,19 @@ def transpose_block(builder, source, offset, stride, out, out_offset, out_stride
 @vector_function(DATA, DATA, INDEX)
 def stream_bytes(builder, source, out, total):
     """Sets out[:total] = source[:total] without the caches; other threads see the bytes after the function has returned."""
+    _stream(builder, source.pointer, out.pointer, total)
+
+
+@vector_function(INDEX, DATA, INDEX, INDEX)
+def stream_memory(builder, address, out, out_at, total):
+    """Sets out[out_at:][:total] = the bytes in memory from an address on, like ``stream_bytes``."""
+    out = builder.gep(out.pointer, [out_at])
+    _stream(builder, builder.inttoptr(address, out.type), out, total)
+
+
+def _stream(builder: Any, source: Any, out: Any, total: Any) -> None:
     line, wide = 64, 256
     vector = ir.VectorType(INT8, line)
-    source, out = source.pointer, out.pointer
-    total = total
     past = builder.module.add_metadata([INT32(1)])
     # Byte by byte before the first whole line and after the last one: these stores need aligned memory.
     offset = builder.and_(builder.sub(INT64(0), builder.ptrtoint(out, INT64)), INT64(line - 1))
