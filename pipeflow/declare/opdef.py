@@ -136,6 +136,7 @@ class OpDef:
         None  # compiled code that ``rows`` uses once it is there
     )
     many_hook: Callable[[Many], Sequence[Any]] | None = None
+    batches_hook: Callable[[np.ndarray, Args], np.ndarray | None] | None = None
     many_loads: tuple[Callable[[], bool], Callable[[], None]] | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_for: Callable[[Args], bool] | None = None
@@ -310,6 +311,11 @@ class OpDef:
     def rows(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares ``(specs, args, keys) -> table``: the work of a whole batch, one row a sample (declare/tables.py)."""
         self.rows_hook = hook
+        return hook
+
+    def batches(self, hook: Callable[[np.ndarray, Args], np.ndarray | None]) -> Callable[..., np.ndarray | None]:
+        """Declares ``(keys, args) -> results`` of several batches, a row for each; None if each batch makes its own."""
+        self.batches_hook = hook
         return hook
 
     def many(self, hook: Callable[[Many], Sequence[Any]]) -> Callable[[Many], Sequence[Any]]:

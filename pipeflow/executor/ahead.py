@@ -23,6 +23,7 @@ from pipeflow.executor.runners.column import ColumnStep
 from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep
+from pipeflow.executor.runners.whole import WholeStep
 from pipeflow.plan import Plan
 
 SAMPLES = 1024  # of the long batch
@@ -59,6 +60,9 @@ class MadeAhead:
             if known.issuperset(step.step.reads()) and not step.step.guard and _is_small(step):
                 self.steps[number] = step
                 known.update(step.step.outputs)
+        # Steps on whole batches that read nothing, such as the order of the samples.
+        self.whole = [item for item in stages[1:] if isinstance(item, WholeStep) and item.makes_several]
+        self._size = size
         self._long: BatchRun | None = None
         self._failures = 0  # long batches with an error
         self._later: deque[BatchRun] = deque()  # batches that were read before they were scheduled
@@ -110,6 +114,10 @@ class MadeAhead:
         """Gives a batch its part, which begins with this sample of the long one."""
         end = begin + batch.size
         batch.ahead = {slot: values[begin:end] for slot, values in long.ahead.items()}
+        if batch.size == self._size and not begin % batch.size:
+            batch.ahead.update(
+                (slot, values[begin // batch.size]) for slot, values in long.columns.get(self, {}).items()
+            )
         for slot, values in batch.ahead.items():
             batch.values[slot] = values
             batch.layouts[slot] = long.layouts[slot]
@@ -204,6 +212,11 @@ class MadeAhead:
             done.add(number)
             long.ahead.update((slot, rows.columns[slot]) for slot in step.step.outputs)
         long.done_ahead = frozenset(done)
+        if self.whole and not long.size % self._size:
+            made = [(item.step.outputs[0], item.several(long, self._size)) for item in self.whole]
+            long.columns[self] = {slot: values for slot, values in made if values is not None}
+            for item in self.whole:
+                long.layouts[item.step.outputs[0]] = item.step.specs[0].layout
         return long
 
 

@@ -500,6 +500,14 @@ def _(*, args: Args, batch: BatchCall) -> list[np.ndarray]:
     ]
 
 
+@batch_permutation.batches
+def _(keys: np.ndarray, args: Args) -> np.ndarray | None:
+    if args.allow_repetitions or args.no_fixed_points:
+        return None
+    size = keys.shape[1]
+    return np.argsort(seeds.units_of(seeds.bits(keys[:, 0] ^ np.uint64(size), size)), axis=1).astype(np.int32)
+
+
 @batch_permutation.ready
 def _(_specs: tuple[Spec, ...], _args: Any) -> Any:
     return lambda _key: np.zeros((), INT32)  # the only number of a batch of one

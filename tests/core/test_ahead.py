@@ -9,6 +9,7 @@ from pipeflow import fn, pipeline_def
 from pipeflow.executor import ahead, ring
 from pipeflow.executor.ahead import MOST_BATCHES, SAMPLES, MadeAhead
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners import whole
 from pipeflow.operators.readers.order import Sampler
 
 SYNCHRONOUS = {"exec_async": False, "exec_pipelined": False}
@@ -37,6 +38,24 @@ def images():
     x = fn.rotate(x, angle=fn.random.uniform(range=(-20.0, 20.0)), fill_value=0, keep_size=True)
     x = fn.noise.gaussian(fn.brightness(x, brightness=fn.random.uniform(range=(0.5, 1.5))), stddev=4.0)
     return x, fn.transforms.rotation(angle=fn.random.normal(stddev=9.0))
+
+
+def orders():
+    """Orders of the samples of whole and of shorter batches; a user writes into one of them."""
+    x = fn.external_source(pictures(), layout="HWC", cycle="raise")
+    order = fn.batch_permutation()
+    others = fn.batch_permutation(no_fixed_points=True), fn.batch_permutation(allow_repetitions=True)
+    return (
+        fn.permute_batch(x, indices=order),
+        order,
+        *others,
+        fn.python_function(fn.batch_permutation(), function=added),
+    )
+
+
+def added(x):
+    x += 1
+    return x
 
 
 def branches():
@@ -97,7 +116,7 @@ def batches(define, count, monkeypatch, together=True, **settings):
 
 
 @pytest.mark.parametrize("settings", [{"num_threads": 1}, {"num_threads": 3, "prefetch_queue_depth": 4}, SYNCHRONOUS])
-@pytest.mark.parametrize("define", [matrices, windows, images, branches, written])
+@pytest.mark.parametrize("define", [matrices, windows, images, orders, branches, written])
 def test_values_are_those_of_single_batches(define, settings, monkeypatch):
     """Bit for bit, over more batches than one long batch has, and over the ends of epochs."""
     size = 4
@@ -264,6 +283,23 @@ def test_steps_run_once_for_many_batches(monkeypatch):
     monkeypatch.setattr(MadeAhead, "_make", noted)
     batches(matrices, MOST_BATCHES + 1, monkeypatch, batch_size=4, **SYNCHRONOUS)
     assert sizes == [(4 * MOST_BATCHES, frozenset({0, 1, 2}))]
+
+
+def test_orders_of_many_batches_are_made_at_once(monkeypatch):
+    """Each batch gets a row of them, if it is whole and begins where a row begins."""
+    made, several = [], whole.WholeStep.several
+
+    def counted(self, long, size):
+        made.append(long.size)
+        return several(self, long, size)
+
+    monkeypatch.setattr(whole.WholeStep, "several", counted)
+    define = pipeline_def(batch_size=4, num_threads=1, device_id=None, seed=2)(fn.batch_permutation)
+    pipe = define()
+    found = [np.array(pipe.run()[0]).tolist() for _ in range(2 * MOST_BATCHES)]
+    assert 1 < len(made) <= 4
+    assert len({tuple(order) for order in found}) > 10
+    assert all(sorted(order) == [0, 1, 2, 3] for order in found)
 
 
 @pytest.mark.parametrize("rule", ["skip", "replace"])

@@ -35,6 +35,10 @@ class WholeStep(BoundStep, StageRunner):
         alone = self.op.columns_hook is not None and len(step.inputs) == self.count == 1
         plain = alone and not (step.arguments or step.guard or self.shared[0] or self.sent[0])
         self._by_columns = Args(**{**self.op.defaults, **self.constants}) if plain else None
+        # True if the results of several batches may be made at once (executor/ahead.py)
+        self.makes_several = self.op.batches_hook is not None and not (
+            step.reads() or step.guard or any(self.sent + self.shared)
+        )
         self._lock = threading.RLock()  # a row made again must not run with another batch in a serial function
         # an object of the user; its state is restored before a batch is made again
         self._rewound: Keeper | None = None
@@ -58,6 +62,9 @@ class WholeStep(BoundStep, StageRunner):
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs the step for the whole batch."""
         del begin, end, arena
+        if self.makes_several and (made := batch.ahead.get(self.step.outputs[0])) is not None:
+            batch.values[self.step.outputs[0]] = made
+            return False
         probe = self.probe
         if probe is None:
             self._run_all(batch)
@@ -68,6 +75,13 @@ class WholeStep(BoundStep, StageRunner):
         self.clock.add(timing.wall() - begun, timing.processor() - processor)
         probe.end(self.clock)
         return False
+
+    def several(self, long: BatchRun, size: int) -> np.ndarray | None:
+        """The results of the batches of this size that make a long one: a row for each, None if each makes its own."""
+        assert self.op.batches_hook is not None
+        return self.op.batches_hook(
+            self.batch_keys(long).reshape(-1, size), Args(**{**self.op.defaults, **self.constants})
+        )
 
     def _run_all(self, batch: BatchRun) -> None:
         if not self.remade:
