@@ -213,10 +213,11 @@ class MadeAhead:
             long.ahead.update((slot, rows.columns[slot]) for slot in step.step.outputs)
         long.done_ahead = frozenset(done)
         if self.whole and not long.size % self._size:
-            made = [(item.step.outputs[0], item.several(long, self._size)) for item in self.whole]
-            long.columns[self] = {slot: values for slot, values in made if values is not None}
-            for item in self.whole:
-                long.layouts[item.step.outputs[0]] = item.step.specs[0].layout
+            long.columns[self] = {}
+            for whole in self.whole:
+                (slot,), (spec,), made = whole.step.outputs, whole.step.specs, whole.several(long, self._size)
+                if made is not None:
+                    long.columns[self][slot], long.layouts[slot] = made, spec.layout
         return long
 
 
