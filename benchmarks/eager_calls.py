@@ -4,9 +4,10 @@
 
 Each example of each operator is called again and again with small arrays; the arguments are written in the call, as a user
 writes them, and a random operator gets a key. "Kernel" is the time of the compiled functions, and of the functions of OpenCV
-and other libraries, that such a call makes: they are noted in one call, with their arguments, and then called alone.
-Work that an operator does with arrays of NumPy, or with objects of a library, has no such function: it counts as cost. Operators
-that write files or run code of the user are left out.
+and other libraries, that such a call makes, and of the methods of the objects that these return: they are noted in one call,
+with their arguments, and then called alone. Work that an operator does with arrays of NumPy, with the file system or with classes
+of a library has no such function: it counts as cost. The rounds go through all calls, so that a slow moment of the machine is in
+one round of a call and not in all. Operators that write files or run code of the user are left out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ AIM = 5.0
 WIDE = 90  # letters of a call in the table
 NAMES: dict[str, Any] = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 LEFT_OUT = ("dump_image", "numba_function")
-LIBRARIES = ("cv2", "simplejpeg", "soundfile", "soxr", "scipy", "PIL", "imagecodecs", "lz4", "zlib")
+LIBRARIES = ("numpy.fft", "cv2", "simplejpeg", "soundfile", "soxr", "scipy", "PIL", "imagecodecs", "lz4", "zlib")
 Noted = list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
 
 
@@ -89,12 +90,30 @@ class Noting:
         self._noted.append((self._function, arguments, keywords))
         Noting.inside = True
         try:
-            return self._function(*arguments, **keywords)
+            result = self._function(*arguments, **keywords)
         finally:
             Noting.inside = False
+        return NotingObject(result, self._noted) if library_of(type(result)) in LIBRARIES else result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
+
+
+def library_of(value: Any) -> str:
+    """The name of the library of a function or class."""
+    name = value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", ""))
+    return name if name.startswith("numpy.") else name.partition(".")[0]
+
+
+class NotingObject:
+    """An object of a library whose methods note their calls."""
+
+    def __init__(self, value: Any, noted: Noted) -> None:
+        self._value, self._noted = value, noted
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._value, name)
+        return Noting(found, self._noted) if callable(found) else found
 
 
 class NotingLibrary(ModuleType):
@@ -122,9 +141,9 @@ def noting(noted: Noted) -> Iterator[None]:
     def instead(value: Any) -> Any:
         if isinstance(value, Dispatcher) or type(getattr(value, "__self__", None)).__name__ == "_Closure":
             return Noting(value, noted)
-        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
+        if isinstance(value, ModuleType) and library_of(value) in LIBRARIES:
             return NotingLibrary(value, noted)
-        if callable(value) and str(getattr(value, "__module__", "")).partition(".")[0] in LIBRARIES:
+        if callable(value) and library_of(value) in LIBRARIES:
             return Noting(value, noted) if not isinstance(value, type) else value
         if getattr(value, "__name__", "") == "machine_code":
             return lambda *arguments: Noting(value(*arguments), noted)
@@ -202,17 +221,27 @@ def microseconds(work: Callable[[], Any]) -> Callable[[], float]:
     return measure
 
 
-def measured(call: Callable[[], Any], noted: Noted) -> tuple[float, float]:
-    """(the whole call, its kernel) in us: medians of rounds in turn."""
-    for _ in range(5):
-        call()
-    whole, kernel, nothing = microseconds(call), microseconds(replayed(noted)), microseconds(lambda: None)
-    rounds = [(whole(), kernel() if noted else 0.0, nothing()) for _ in range(ROUNDS)]
-    loop = statistics.median(row[2] for row in rounds)
-    return (
-        statistics.median(row[0] for row in rounds) - loop,
-        max(0.0, statistics.median(row[1] for row in rounds) - loop) if noted else 0.0,
-    )
+def measured(chosen: dict[str, Callable[[], Any]], kernels: dict[str, Noted]) -> dict[str, dict[str, float]]:
+    """The whole call, its kernel and the difference in us, each the median of all rounds."""
+    works = {}
+    for text, call in chosen.items():
+        for _ in range(5):
+            call()
+        works[text] = microseconds(call), microseconds(replayed(kernels[text])) if kernels[text] else None
+    nothing = microseconds(lambda: None)
+    loop = statistics.median(nothing() for _ in range(ROUNDS))
+    rounds: dict[str, list[tuple[float, float]]] = {text: [] for text in chosen}
+    for _ in range(ROUNDS):
+        for text, (whole, kernel) in works.items():
+            rounds[text].append((whole() - loop, kernel() - loop if kernel else 0.0))
+    return {
+        text: {
+            "call": statistics.median(whole for whole, _ in rows),
+            "kernel": statistics.median(kernel for _, kernel in rows),
+            "beside": statistics.median(whole - kernel for whole, kernel in rows),
+        }
+        for text, rows in rounds.items()
+    }
 
 
 def main() -> None:
@@ -224,10 +253,7 @@ def main() -> None:
         for _ in range(3):
             call()
     kernels = kernels_of(chosen)
-    results = {}
-    for text, (_, call) in chosen.items():
-        whole, kernel = measured(call, kernels[text])
-        results[text] = {"call": whole, "kernel": kernel, "beside": whole - kernel}
+    results = measured({text: call for text, (_, call) in chosen.items()}, kernels)
     rows = sorted(results.items(), key=lambda item: -item[1]["beside"])
     table("us a call", ["call", "whole", "kernel", "beside"], [(text[:WIDE], *row.values()) for text, row in rows])
     above = sum(row["beside"] > AIM for row in results.values())

@@ -187,12 +187,6 @@ class Key:
         x = ((x ^ (x >> 27)) * _M2) & _MASK
         return x ^ (x >> 31)
 
-    def column(self) -> np.ndarray:
-        """The key as an array of one number, for kernels that take several; ``np.array([value])`` takes twice as long."""
-        keys = np.empty(1, _U)
-        keys[0] = self.value
-        return keys
-
     def unit(self, index: int) -> float:
         """A float in [0, 1), number ``index``."""
         return (self.bits(index) >> 11) * _TWO_POW_53
@@ -221,10 +215,7 @@ class Key:
         """This thread's generator for operators, set to the key: for numbers that are drawn at once, without other calls
         in between. It takes a tenth of the time of a new one.
         """
-        keyed = getattr(_THREAD, "keyed", None)
-        if keyed is None:
-            keyed = _THREAD.keyed = KeyedGenerator()
-        return keyed.rekey(self.state())
+        return own_generator().rekey(self.state())
 
     def state(self) -> list[int]:
         """The state of a generator with this key, for KeyedGenerator.rekey."""
@@ -233,6 +224,16 @@ class Key:
 
 
 _THREAD = threading.local()
+
+
+def own_generator() -> "KeyedGenerator":
+    """The generator of this thread."""
+    keyed = getattr(_THREAD, "keyed", None)
+    if keyed is None:
+        keyed = _THREAD.keyed = KeyedGenerator()
+    return keyed
+
+
 _STATE = 1 << 40  # the first of the three numbers that are the state of a generator
 _STATE_COUNTERS = [mix((_STATE + index + 1) * GOLDEN & _MASK) for index in range(3)]
 
@@ -264,6 +265,13 @@ class KeyedGenerator:
         words = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(address))
         if np.array_equal(words[:4], self._state["state"]["state"]) and words[4] == 0:
             self._words = words
+
+    def rekey_by(self, write: Callable[[int, np.ndarray], None], key: int) -> "np.random.Generator":
+        """`rekey` by a compiled function that writes the state of a key."""
+        if self._words is None:
+            return self.rekey(Key(key).state())
+        write(key, self._words)
+        return self.generator
 
     def rekey(self, state: "np.ndarray | list[int]") -> "np.random.Generator":
         """The generator, set to the beginning of the numbers of ``state``."""

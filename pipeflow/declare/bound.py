@@ -1,5 +1,6 @@
 """An operator made ready to run on samples, or on whole batches."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from pipeflow.declare.short_calls import short_form
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, OfSample, check_finite, column_values, from_sample, refused
 from pipeflow.errors import count_of, widened
+from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import PlacedArrays
 
 # Operators raise these; `widened` makes DALI's classes of them.
@@ -238,17 +240,8 @@ class Bound:
         own, make = self._specs(inputs, kind.layouts), _maker(specs if memory else None, count)
         short = self._short(own, inputs, memory) if memory or not self._wants_out or op.unsized else None
         if short is not None:
-            if op.draws:
-                key_of, first = seeds.Key, seeds.first_key
-                if memory:
-                    return lambda inputs, key: short(*inputs, make(), key_of(first(key)))
-                return lambda inputs, key: short(*inputs, key_of(first(key)))
-            if not memory:
-                return lambda inputs, _key: short(*inputs)
-            if count == 1 and len(inputs) == 1:
-                empty, shape, dtype = np.empty, specs.first.shape, specs.first.dtype  # type: ignore[union-attr]
-                return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
-            return lambda inputs, _key: short(*inputs, make())
+            single = specs if memory and count == 1 and len(inputs) == 1 else None
+            return _with_memory(short, single, make if memory else None, op.draws)
         if op.traits_of(constants).granularity == "batch":
             raise ValueError("the operator works on batches, and has no short form for one sample")
         if not memory and self._wants_out:
@@ -463,6 +456,36 @@ class Bound:
         outputs = tuple(np.asarray(item) for item in result)
         assert len(outputs) == self.count, f"{self.op.title} returned {len(outputs)} outputs instead of {self.count}"
         return outputs
+
+
+def _with_memory(
+    short: Callable[..., Any], single: Inferred | None, make: Callable[[], Any] | None, draws: bool
+) -> Callable[..., Any]:
+    """`prepared` for a short form of a body, which gets memory if there is a function that makes it. ``single``: the Specs if
+    there are one input and one output.
+    """
+    if single is not None:
+        empty, shape, dtype = np.empty, single.first.shape, single.first.dtype
+        if draws:
+            first = _first_key()
+            return lambda inputs, key: short(inputs[0], empty(shape, dtype), first(key & ALL_BITS))
+        return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
+    if draws:
+        first = _first_key()
+        if make is not None:
+            return lambda inputs, key: short(*inputs, make(), first(key & ALL_BITS))
+        return lambda inputs, key: short(*inputs, first(key & ALL_BITS))
+    if make is not None:
+        return lambda inputs, _key: short(*inputs, make())
+    return lambda inputs, _key: short(*inputs)
+
+
+def _first_key() -> Callable[[int], int]:
+    """`seeds.first_key`, in machine code if the compiler is loaded."""
+    return kernels.keys.first_key() if "numba" in sys.modules else seeds.first_key
+
+
+ALL_BITS = (1 << 64) - 1
 
 
 def _maker(specs: Inferred | None, count: int) -> Callable[[], Any]:

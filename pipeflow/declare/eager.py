@@ -134,6 +134,7 @@ def _only_scalars(values: Sequence[Any]) -> bool:
 
 
 SCALARS = {bool, int, float, str, type(None)}
+PLAIN_KINDS = SCALARS | {list, tuple}
 SMALL = 64  # the most elements of an array among the arguments, such as a matrix
 MISSING, SEEN, NAMES, NO_KEY = object(), object(), object(), object()
 
@@ -157,7 +158,7 @@ def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
         except ValueError:
             form = _written(keywords)
             if form is not None:
-                op.known_calls[NAMES] = None  # an operator that gets names once gets them again
+                op.known_calls[NAMES] = None  # an operator that gets names or arrays once gets them again
     signature = _signature(inputs, form)
     run = None if signature is None else op.known_calls.get(signature)
     if run is None:
@@ -178,17 +179,24 @@ def with_new_key(run: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _written(keywords: Mapping[str, Any]) -> bytes | None:
-    """The short form of arguments with names of `types` among them."""
+    """The short form of arguments with names of `types`, or arrays, among them."""
     try:
         return marshal.dumps(
             {
-                name: (..., kind.__name__, int(value)) if (kind := type(value)) in NAMED else value
+                name: value if (kind := type(value)) in PLAIN_KINDS else _mark(kind, value)
                 for name, value in keywords.items()
             },
             2,
         )
     except ValueError:
         return None
+
+
+def _mark(kind: type, value: Any) -> Any:
+    """What `marshal` writes for a name of `types` or an array; no other value is written like this."""
+    if kind in NAMED:
+        return ..., kind.__name__, int(value)
+    return (..., value.dtype.str, value.shape, value.tobytes()) if kind is np.ndarray else value
 
 
 NAMED = {types.DALIDataType, types.DALIImageType, types.DALIInterpType}
@@ -231,11 +239,16 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     if len(op.known_calls) >= PLAIN_SPECS:
         op.known_calls.clear()
         op.last_call = None
-    # Only plain values and names have a short form: of an array it has the bytes and not the type.
-    short = written is not None and all(type(value) in NAMED for value in (form or ())[PLAIN_FORM:])
+    if np.ndarray in map(
+        type, keywords.values()
+    ):  # without `_written`, `marshal` writes the bytes of an array and not its type
+        op.known_calls[NAMES] = None
+        written = _written(keywords)
+    short = written is not None and all(type(value) in SHORT_KINDS for value in keywords.values())
     op.known_calls[_signature(inputs, written) if short else signature] = run
     if all(map(_frozen, keywords.values())):
-        op.last_call = keywords, tuple(keywords.values()), tuple([(x.shape, x.dtype) for x in inputs]), run
+        first, *others = [(x.shape, x.dtype) for x in inputs] or [(None, None)]
+        op.last_call = keywords, tuple(keywords.values()), len(inputs), *first, others, run
     return run
 
 
@@ -246,7 +259,7 @@ def _frozen(value: Any) -> bool:
     return type(value) in SCALARS or isinstance(value, (enum.Enum, np.dtype, np.number, type))
 
 
-PLAIN_FORM = 3  # the length of the form of a call whose arguments are plain values of Python
+SHORT_KINDS = PLAIN_KINDS | NAMED | {np.ndarray}  # the types of arguments that have a short form
 
 
 def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCall | None:

@@ -301,8 +301,9 @@ class OpDef:
         """Declares ``(specs, args) -> work``: a shorter form of the body for inputs of these shapes and types.
 
         Calls on arrays with constant arguments use it. ``work(*inputs, out)`` fills ``out`` and returns it; if the body has no
-        ``out``, ``work(*inputs)`` returns the result. If the operator draws, the key of the sample is the last argument. With
-        several outputs, ``out`` and the result are tuples. An operator on batches has a short form for a batch of one array.
+        ``out``, ``work(*inputs)`` returns the result. If the operator draws, the number of the sample's key
+        (``Key.value``) is the last argument. With several outputs, ``out`` and the result are tuples. An operator on batches has
+        a short form for a batch of one array.
         With no shorter form the hook returns None.
         """
         self.ready_hook = hook

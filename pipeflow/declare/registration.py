@@ -30,21 +30,24 @@ class OpFunction(OpDef):
         last = self.last_call
         if last is not None and interpreter.get() is eager:
             # `again` for the very objects of an earlier call, such as constants in a loop: nothing is written and hashed
-            known, values, specs, run = last
+            known, values, count, shape, dtype, others, run = last
             random = self.random
             key = keywords.pop("key", NO_KEY) if random else None
-            if len(inputs) == len(specs) and all(map(is_, keywords.values(), values)) and keywords == known:
-                for data, (shape, dtype) in zip(inputs, specs):
-                    if type(data) is not np.ndarray or data.dtype is not dtype or data.shape != shape:
-                        break
-                else:
-                    try:
-                        if not random or type(key) is int:
-                            return run(inputs, key)
-                        if key is NO_KEY and inputs:
-                            return with_new_key(run, inputs)
-                    except Exception:  # an error that the complete call reports
-                        pass
+            if (
+                len(inputs) == count
+                and (keywords == known and all(map(is_, keywords.values(), values)) if values else not keywords)
+                and (
+                    not count or (type(data := inputs[0]) is np.ndarray and data.dtype is dtype and data.shape == shape)
+                )
+                and (not others or all(map(_alike, inputs[1:], others)))
+            ):
+                try:
+                    if not random or type(key) is int:
+                        return run(inputs, key)
+                    if key is NO_KEY and inputs:
+                        return with_new_key(run, inputs)
+                except Exception:  # an error that the complete call reports
+                    pass
             if random and key is not NO_KEY:
                 keywords["key"] = key
         if not self.order and interpreter.get() is eager:
@@ -81,6 +84,11 @@ class OpFunction(OpDef):
 
     def __reduce__(self) -> Any:
         return find, (self.name,)
+
+
+def _alike(data: Any, spec: tuple[Any, Any]) -> bool:
+    """True for an array with this shape and type."""
+    return type(data) is np.ndarray and data.dtype is spec[1] and data.shape == spec[0]
 
 
 def _holds_node(value: Any) -> bool:

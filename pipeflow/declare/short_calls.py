@@ -241,7 +241,7 @@ def _running(
         if gets_memory:
             memory.append(given[count])
         if draws:
-            value = given[-1].value
+            value = given[-1]
             numbers[lengths] = value if value < 1 << 63 else value - (1 << 64)
         for step in steps:
             step(numbers, memory)

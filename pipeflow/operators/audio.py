@@ -1,7 +1,6 @@
 """Sound: resampling, preemphasis, spectrograms, mel bands, decibels, MFCC, detection of silence.
 
-A signal is a one-dimensional sample, or time by channels. The kernels work on float32; integer signals are accepted by the
-operators for which they have a meaning.
+A signal is a one-dimensional sample, or time by channels. Kernels work on float32; some operators accept integer signals.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,6 @@ from pipeflow.operators.rates import RATES, RESAMPLING, check_quality, factor_of
 PAGE = """A signal is a sample of one axis, time, or of two, time by channels. Results are float32; integer signals are
 accepted where an operator has a meaning for them. [Sound](../audio.md) has examples of whole pipelines.
 """
-
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
@@ -272,6 +270,9 @@ def power_spectrum(
     if not size:
         raise ValueError("the spectrum of an empty signal is undefined")
     return kernels.audio_spectrum.power_spectrum(signal, size, power, axis)
+
+
+power_spectrum.ready(lambda specs, args: kernels.audio_spectrum.power_spectrum_again(specs[0], args))
 
 
 @power_spectrum.infer

@@ -162,7 +162,9 @@ def _columns(places: list[int]) -> Any:
 
 
 def windowing(args: Any, count: int, ndim: int, dtype: np.dtype) -> Any:
-    """`windows_of` for one sample of so many boxes, for many calls: ``(boxes, key) -> (anchor, sizes, boxes, mask of them)``."""
+    """`windows_of` for one sample of so many boxes, for many calls: ``(boxes, key) -> (anchor, sizes, boxes, mask of them)``,
+    with anchor and sizes as the operator returns them.
+    """
     starts, ends, extents_given = box_columns(layout_of(args, ndim), ndim)
     extents, fixed = np.ones((1, ndim)), np.zeros((1, ndim))
     if args.input_shape is not None:
@@ -170,27 +172,22 @@ def windowing(args: Any, count: int, ndim: int, dtype: np.dtype) -> Any:
     if args.crop_shape is not None:
         fixed[:] = in_order(args.crop_shape, args.shape_layout, ndim, "crop_shape")
     require(extents.all() and (args.crop_shape is None or (fixed > 0).all()))
-    options, rows, empty = options_of(args, ndim, fixed, extents), np.array([0, count]), np.empty
-    table, keys, flags = empty((1, ndim)), empty(1, np.uint64), empty(1, np.bool_)
-    machine_code, boxes = kernels.jit.machine_code, kernels.boxes
-    find = machine_code(boxes.find_windows, table, table, rows, keys, *options, table, table, flags, rows)
-    cut = machine_code(boxes.inside, table, table, rows, table, table, flags, table, table)
-    firsts, lasts = _columns(starts), _columns(ends)
+    options, empty = options_of(args, ndim, fixed, extents), np.empty
+    whole = empty(0) if args.crop_shape is None else np.array(extents[0])
+    places = np.array(starts), np.array(ends), extents_given, whole
+    rows, single, flags = empty((0, 2 * ndim), dtype), empty(0, np.float32), empty(0, np.bool_)
+    compute = kernels.jit.machine_code(
+        kernels.moved_boxes.crop_to_window, rows, np.uint64(0), *places, *options, single, single, rows, flags
+    )
 
-    def run(values: np.ndarray, key: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        lows, highs = values[:, firsts].astype(np.float64, "C"), values[:, lasts].astype(np.float64, "C")
-        if extents_given:
-            highs += lows
-        require(np.minimum.reduce(lows, None) >= -1e-6 and np.maximum.reduce(highs, None) <= 1 + 1e-6)
-        anchors, sizes = np.zeros((1, ndim)), np.ones((1, ndim))
-        kept, counts = np.ones(count, np.bool_), empty(1, np.int64)
-        find(lows, highs, rows, key.column(), *options, anchors, sizes, kept, counts)
-        shape = int(counts[0]), ndim
-        first, last = empty(shape), empty(shape)
-        cut(lows, highs, rows, anchors, sizes, kept, first, last)
-        found = empty((shape[0], 2 * ndim), dtype)
-        found[:, firsts], found[:, lasts] = first, last - first if extents_given else last
-        return anchors[0], sizes[0], found, kept
+    def run(values: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        anchor, size = empty(ndim, np.float32), empty(ndim, np.float32)
+        found, kept = empty(values.shape, dtype), empty(count, np.bool_)
+        number = compute(np.ascontiguousarray(values), key, *places, *options, anchor, size, found, kept)
+        if number == count:
+            return anchor, size, found, kept
+        require(number >= 0)
+        return anchor, size, found[:number].copy(), kept
 
     return run
 

@@ -340,15 +340,12 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     find = _finding(specs, args)
     if find is None or args.output_bbox_indices:
         return None
-    whole: Any = 1.0
-    if args.crop_shape is not None:
-        whole = in_order(args.input_shape, args.shape_layout, specs[0].shape[1] // 2, "input_shape")
+    if len(specs) == 1:
+        return lambda boxes, key: find(boxes, key)[:3]
 
-    def run(boxes: np.ndarray, *labels_and_key: Any) -> tuple[np.ndarray, ...]:
-        anchor, sizes, found, kept = find(boxes, labels_and_key[-1])
-        if args.crop_shape is not None:
-            anchor, sizes = np.round(anchor * whole), np.round(sizes * whole)
-        return anchor.astype(FLOAT), sizes.astype(FLOAT), found, *[labels[kept] for labels in labels_and_key[:-1]]
+    def run(boxes: np.ndarray, labels: np.ndarray, key: int) -> tuple[np.ndarray, ...]:
+        anchor, sizes, found, kept = find(boxes, key)
+        return anchor, sizes, found, labels[kept]
 
     return run
 
@@ -462,9 +459,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return None
     height, width, _ = specs[0].shape
 
-    def run(image: np.ndarray, boxes: np.ndarray, labels: np.ndarray, key: Any) -> tuple[np.ndarray, ...]:
+    def run(image: np.ndarray, boxes: np.ndarray, labels: np.ndarray, key: int) -> tuple[np.ndarray, ...]:
         anchor, sizes, found, kept = find(boxes, key)
-        anchor, sizes = anchor.astype(FLOAT), sizes.astype(FLOAT)
         (left, top), (right, bottom) = anchor.tolist(), (anchor + sizes).tolist()
         rows = slice(half_up(top * height), half_up(bottom * height))
         return image[rows, half_up(left * width) : half_up(right * width)], found, labels[kept]

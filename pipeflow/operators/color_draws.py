@@ -1,12 +1,12 @@
 """Random changes of colour: color_jitter, photometric_distort, planckian_jitter."""
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from pipeflow import seeds
 from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Param, Sample, Spec, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import COLOR_LAYOUTS, FROM_YIQ, LUMA, TO_YIQ, UINT8, three_channels
@@ -89,17 +89,12 @@ def jitter_line(dtype: np.dtype, args: Any, key: Any) -> Line:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if not of_bytes(specs[0], args):
         return None
-    return _with_key(kernels.color_draws.changing(kernels.color_draws.JITTER, change_numbers(UINT8, args, 1.0)))
+    return kernels.color_draws.changing(kernels.color_draws.JITTER, change_numbers(UINT8, args, 1.0))
 
 
 def of_bytes(spec: Spec, args: Any) -> bool:
     """True if the image and the result are bytes with three channels."""
     return spec.dtype == UINT8 and args.dtype in (None, UINT8) and spec.shape[-1] == 3 and 0 not in spec.shape
-
-
-def _with_key(work: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """The function, with the value of a key instead of the key."""
-    return lambda image, out, key: work(image, out, key.value)
 
 
 @operator(
@@ -139,7 +134,7 @@ def distort_line(dtype: np.dtype, args: Any, key: Any) -> Line:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if not of_bytes(specs[0], args):
         return None
-    return _with_key(kernels.color_draws.changing(kernels.color_draws.DISTORT, change_numbers(UINT8, args, args.prob)))
+    return kernels.color_draws.changing(kernels.color_draws.DISTORT, change_numbers(UINT8, args, args.prob))
 
 
 for _op in (color_jitter, photometric_distort):
@@ -237,7 +232,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if not of_bytes(specs[0], args):
         return None
     work = kernels.color.mixing_each()
-    return lambda image, out, key: work(image, out, *planckian_line(args, key))
+    return lambda image, out, key: work(image, out, *planckian_line(args, seeds.Key(key)))
 
 
 @planckian_jitter.check

@@ -245,13 +245,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     work = kernels.displacement.remap_again(image.dtype, image.shape[2], *options)
     if work is None or mapx.dtype == mapy.dtype == np.float32:
         return work
-    convert = [kernels.casting.casting(one.dtype, np.dtype(np.float32)) for one in (mapx, mapy)]
-
-    def run(source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, out: np.ndarray) -> np.ndarray:
-        maps = [to(one, np.empty(one.shape, np.float32)) for to, one in zip(convert, (map_x, map_y))]
-        return work(source, *maps, out)
-
-    return run
+    single = np.dtype(np.float32)
+    return lambda source, map_x, map_y, out: work(
+        source, map_x.astype(single, "C", copy=False), map_y.astype(single, "C", copy=False), out
+    )
 
 
 @remap.check
@@ -394,9 +391,7 @@ def _again(op: OpFunction, kind: int, drawn: bool = False) -> None:
         work = kernels.displacement.effect_again(specs[0].dtype, kind, lines, columns, degree, fill, nearest)
         if work is None:
             return None
-        return (
-            (lambda image, out, key: work(image, key.value, out)) if drawn else lambda image, out: work(image, 0, out)
-        )
+        return (lambda image, out, key: work(image, key, out)) if drawn else lambda image, out: work(image, 0, out)
 
 
 _again(water, WAVES)

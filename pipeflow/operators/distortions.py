@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import seeds
 from pipeflow.declare import Arg, Args, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.effects import moved_parts
-from pipeflow.operators.random import units_ready
+from pipeflow.operators.effects import rows_and_columns
+from pipeflow.operators.random import generator_ready, normals_ready
 
 PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
 `fn.remap` applies them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. All of them move
@@ -62,6 +61,14 @@ def check_sigma(sigma: float) -> None:
     """Raises for a negative deviation."""
     if sigma < 0:
         raise ValueError(f"sigma must not be negative, got {sigma}")
+
+
+@elastic.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_sigma(args.sigma)
+    extents = extents_of(specs[0].shape, specs[0].layout or "")
+    run, generator = kernels.distortions.elastic_again(*extents, args.alpha, args.sigma), generator_ready()
+    return lambda _image, key: run(generator(key).random)
 
 
 def numbers_of(key: Any) -> Callable[[tuple[int, ...]], np.ndarray]:
@@ -138,16 +145,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     rows, columns = args.cells[0], args.cells[-1]
     if rows == 1 or columns == 1:
         return None
-    units, added = units_ready((2, rows - 1, columns - 1)), kernels.distortions.adding(height, width)
-    scale = np.array([width / columns, height / rows])[:, None, None]
-    places = 0.5, (rows / height), (columns / width)
-
-    def run(_image: np.ndarray, key: Any) -> tuple[np.ndarray, np.ndarray]:
-        moves = np.zeros((2, rows + 1, columns + 1), np.float32)
-        moves[:, 1:-1, 1:-1] = (units(key) * 2 - 1) * args.limit * scale
-        return added(moves, *places)
-
-    return run
+    run = kernels.distortions.grid_again(rows, columns, args.limit, height, width)
+    return lambda _image, key: run(key)
 
 
 @optical.ready
@@ -205,8 +204,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if bent is None or args.moves is not None:
         return None
     count = args.points * args.points
-    units = units_ready((4 * count,))
-    return lambda _image, key: bent(seeds.normals_of(units(key)).reshape(-1, 2) * args.scale)
+    normals = normals_ready(2 * count)
+    return lambda _image, key: bent(normals(key).reshape(-1, 2) * args.scale)
 
 
 @thin_plate.check
@@ -228,12 +227,14 @@ def jigsaw(
 
     With the maps, boxes and points move with the image: `fn.bbox_remap`, `fn.coord_remap`.
     """
-    height, width = extents_of(image.shape, layouts[0])
-    x, y = np.arange(width, dtype=np.float32) + np.float32(0.5), np.arange(height, dtype=np.float32) + np.float32(0.5)
-    map_x, map_y = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
-    for place, (rows, columns) in moved_parts((height, width), grid, key):
-        map_x[place], map_y[place] = x[columns], y[rows, None]
-    return map_x, map_y
+    return kernels.distortions.jigsaw(*extents_of(image.shape, layouts[0]), rows_and_columns(grid))(int(key.value))
+
+
+@jigsaw.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    extents = extents_of(specs[0].shape, specs[0].layout or "")
+    run = kernels.distortions.jigsaw(*extents, rows_and_columns(args.grid))
+    return lambda _image, key: run(key)
 
 
 for _op in (elastic, grid, optical, thin_plate, jigsaw):

@@ -188,12 +188,7 @@ def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
 @channel_shuffle.ready
 def _(specs: tuple[Spec, ...], _args: Any) -> Any:
     shape, dtype = specs[0].shape, specs[0].dtype
-    return _with_key(kernels.effects.shuffling()) if shape[-1] == 3 and dtype == np.uint8 and 0 not in shape else None
-
-
-def _with_key(work: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """The function, with the value of a key instead of the key."""
-    return lambda image, out, key: work(image, out, key.value)
+    return kernels.effects.shuffling() if shape[-1] == 3 and dtype == np.uint8 and 0 not in shape else None
 
 
 def channel_order(channels: int, key: Any) -> list[int]:
@@ -230,7 +225,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     check_dropped(shape[-1], args.count)
     if shape[-1] != 3 or dtype != np.uint8 or 0 in shape:
         return None
-    return _with_key(kernels.effects.dropping(args.count, int(fill_of(args.fill, dtype)[0])))
+    return kernels.effects.dropping(args.count, int(fill_of(args.fill, dtype)[0]))
 
 
 @lru_cache(maxsize=64)
@@ -266,7 +261,7 @@ def jigsaw(
 @jigsaw.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     grid, shape = rows_and_columns(args.grid), specs[0].shape
-    return None if 0 in shape else _with_key(kernels.effects.moving_parts(shape, specs[0].dtype.itemsize, grid))
+    return None if 0 in shape else kernels.effects.moving_parts(shape, specs[0].dtype.itemsize, grid)
 
 
 Part = tuple[slice, slice]  # of rows and of columns

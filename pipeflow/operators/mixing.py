@@ -1,6 +1,6 @@
 """Mixes images of a batch with one another, and their labels with them: mixup, cutmix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -189,32 +189,51 @@ def _(images: Any, labels: Any, *, args: Args, batch: BatchCall) -> Any:
     return mixed(images, labels, args, batch, pasted)
 
 
-def _alone(op: OpDef, put: Any) -> None:
-    """The short form for a batch of one image, which is mixed with itself."""
+def _alone(op: OpDef, again: Callable[[Spec], Callable[[np.ndarray], np.ndarray] | None]) -> None:
+    """The short form for a batch of one image, which is mixed with itself: the result is the same for every share. ``again``
+    returns the function that makes the new image.
+    """
 
     @op.ready
     def _(specs: tuple[Spec, ...], args: Any) -> Any:
         image, label = specs
         check_label(np.empty(label.shape, label.dtype), args.num_classes)
-        if args.partner not in (None, 0):
+        shares_of(args, seeds.Key(0))  # an error for wrong arguments
+        put = again(image)
+        if args.partner not in (None, 0) or put is None:
             return None
         vectors = np.eye(args.num_classes, dtype=FLOAT)
 
-        def run(picture: np.ndarray, target: np.ndarray, key: seeds.Key) -> tuple[np.ndarray, np.ndarray]:
-            out = np.empty(image.shape, image.dtype)
-            made, share = put(picture, picture, shares_of(args, key), key, out)
-            if args.num_classes:
-                number = target.item()
-                if number < 0:
-                    raise IndexError(number)
-                return made, vectors[number].copy()
-            return made, (target + share * (target - target)).astype(target.dtype)
+        def classes(picture: np.ndarray, target: np.ndarray, _key: int) -> tuple[np.ndarray, np.ndarray]:
+            place = target.item()
+            if place < 0:
+                raise IndexError(place)
+            return put(picture), vectors[place].copy()
 
-        return run
+        def mixes(picture: np.ndarray, target: np.ndarray, _key: int) -> tuple[np.ndarray, np.ndarray]:
+            return put(picture), np.add(target, np.subtract(target, target))
+
+        return classes if args.num_classes else mixes
 
 
-for _op, _put in ((mixup, blended), (cutmix, pasted)):
-    _alone(_op, _put)
+def blended_again(image: Spec) -> Any:
+    """`blended` of an image with itself."""
+    if image.dtype == np.float16:
+        return None
+    shape, dtype, like, share = image.shape, image.dtype, np.empty(0, image.dtype), np.float32(0.5)
+    compute = kernels.jit.machine_code(kernels.mixing.mix_flat, like, like, share, like)
+
+    def put(picture: np.ndarray) -> np.ndarray:
+        out, flat = np.empty(shape, dtype), picture.ravel()
+        compute(flat, flat, share, out.ravel())
+        return out
+
+    return put
+
+
+_alone(mixup, blended_again)
+_alone(cutmix, lambda _image: np.ndarray.copy)
+for _op in (mixup, cutmix):
 
     @_op.infer
     def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:

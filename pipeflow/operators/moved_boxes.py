@@ -11,7 +11,16 @@ from pipeflow.declare import REQUIRED, Arg, Args, Floats, Ints, Sample, Spec, de
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.box_windows import check_labels, some_of
 from pipeflow.operators.displacement import ORIGINS, PIXEL_ORIGIN, map_shape
-from pipeflow.operators.warped_boxes import CORNERS, EXTENTS, FORM, SHAPE_LAYOUT, as_corners, clipped, image_extents
+from pipeflow.operators.warped_boxes import (
+    CORNERS,
+    EXTENTS,
+    FORM,
+    SHAPE_LAYOUT,
+    as_corners,
+    clipped,
+    image_extents,
+    shortened,
+)
 
 PAGE = """Boxes and points that follow a crop, or the maps of a distortion. [Joint transforms](../joint-transforms.md) shows
 how they move with their image.
@@ -115,24 +124,6 @@ def window_numbers(args: Any, normalized: bool) -> np.ndarray:
     return np.concatenate(window(args))
 
 
-def shortened(compute: Any, width: int, specs: tuple[Spec, ...], numbers: tuple[Any, ...]) -> Any:
-    """A short form with a kernel that moves rows of numbers and drops some; None if rows have another width."""
-    shape, dtype = specs[0].shape, specs[0].dtype
-    if len(shape) != 2 or shape[1] != width or dtype == np.float16 or not shape[0]:
-        return None
-    if len(specs) > 1:
-        check_labels(np.empty(specs[1].shape, bool), shape[0], "rows")
-    rows, mask = np.empty(shape, dtype), np.empty(shape[0], bool)
-    work = kernels.jit.machine_code(compute, rows, *numbers, rows, mask)
-
-    def run(given: np.ndarray, labels: np.ndarray | None = None) -> Any:
-        out, kept = np.empty(shape, dtype), np.empty(shape[0], bool)
-        count = work(np.ascontiguousarray(given), *numbers, out, kept)
-        return out[:count].copy() if labels is None else (out[:count].copy(), labels[kept])
-
-    return run
-
-
 @bbox_crop.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     numbers = window_numbers(args, args.bbox_normalized), bool(args.bbox_normalized), args.bbox_layout == EXTENTS
@@ -222,6 +213,21 @@ def bbox_remap(
     return result if labels is None else (result, labels[kept])
 
 
+@bbox_remap.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    options = bool(args.bbox_normalized), args.bbox_layout == EXTENTS, float(args.remove_threshold)
+    return through_maps(kernels.moved_boxes.remap_boxes, 4, specs, args, options)
+
+
+def through_maps(compute: Any, width: int, specs: tuple[Spec, ...], args: Any, options: tuple[Any, ...]) -> Any:
+    """The short form with maps of float32."""
+    if any(len(x.shape) != 2 or x.dtype != np.float32 for x in specs[1:3]):
+        return None
+    _, _, before, after = maps_of(np.empty(specs[1].shape), np.empty(specs[2].shape), args)
+    shift = np.float32(0.5 - ORIGINS[args.pixel_origin])
+    return shortened(compute, width, specs, (shift, np.concatenate([before, after]), *options), maps=True)
+
+
 @operator(
     "coord_remap",
     compiled=True,
@@ -246,6 +252,12 @@ def coord_remap(
     limits = np.ones(2) if args.normalized else after
     inside = (found[:, 2] > 0) & ((moved >= 0) & (moved <= limits)).all(1)
     return kept_points(moved, inside, points, labels, args.remove_outside)
+
+
+@coord_remap.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    options = bool(args.normalized), bool(args.remove_outside)
+    return through_maps(kernels.moved_boxes.remap_points, 2, specs, args, options)
 
 
 for _op in (bbox_crop, coord_crop):

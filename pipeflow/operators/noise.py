@@ -42,8 +42,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     numbers, like = (np.float32(args.mean), np.float32(args.stddev)), np.empty(0, dtype)
     compute = kernels.jit.machine_code(kernels.noise.gaussian_flat, like, np.uint64(0), *numbers, like)
 
-    def run(data: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
-        compute(data.ravel(), np.uint64(key.value), *numbers, out.ravel())
+    def run(data: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
+        compute(data.ravel(), key, *numbers, out.ravel())
         return out
 
     return run
@@ -152,6 +152,14 @@ def shot(
         out[...] = data
         return out
     return kernels.noise.shot(data, key.value, factor, out)
+
+
+@shot.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_factor(args.factor)
+    return (
+        kernels.noise.shot_again(specs[0].dtype, args.factor) if args.factor and specs[0].dtype != np.float16 else None
+    )
 
 
 @salt_and_pepper.check

@@ -4,6 +4,7 @@ Every number is a function of the sample's key (seeds.py). The bodies take one k
 for a whole batch are drawn in one call.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -198,16 +199,37 @@ def _extents_of(many: Many, place: int = 0) -> tuple[int, ...]:
 
 
 def units_ready(extents: tuple[int, ...]) -> Any:
-    """A function of a key: its first numbers in [0, 1), in a shape."""
-    if not extents:
-        return lambda key: np.array(key.unit(0))
-    keys, flat = np.empty(1, np.uint64), np.empty((1, _size(extents)))
-    compute = kernels.jit.machine_code(kernels.draws.units, keys, flat)
+    """A function of the number of a key: its first numbers in [0, 1), in a shape."""
+    size, empty, flat = _size(extents), np.empty, len(extents) == 1
+    compute = kernels.jit.machine_code(kernels.draws.units_of, np.uint64(0), empty(0))
 
-    def run(key: seeds.Key) -> np.ndarray:
-        numbers = np.empty(flat.shape)
-        compute(key.column(), numbers)
-        return numbers.reshape(extents)
+    def run(key: int) -> np.ndarray:
+        numbers = empty(size)
+        compute(key, numbers)
+        return numbers if flat else numbers.reshape(extents)
+
+    return run
+
+
+def generator_ready() -> Callable[[int], np.random.Generator]:
+    """A function of the number of a key: `seeds.Key.borrowed`."""
+    write, own = (
+        kernels.jit.machine_code(kernels.draws.state_of, np.uint64(0), np.empty(0, np.uint64)),
+        seeds.own_generator,
+    )
+    return lambda key: own().rekey_by(write, key)
+
+
+def normals_ready(size: int) -> Callable[[int], np.ndarray]:
+    """A function of the number of a key: its first standard normal numbers."""
+    empty, log1p, multiply, sqrt, cos, factor = np.empty, np.log1p, np.multiply, np.sqrt, np.cos, np.array(-2.0)
+    compute = kernels.jit.machine_code(kernels.draws.parts_of_normals, np.uint64(0), empty(0), empty(0))
+
+    def run(key: int) -> np.ndarray:
+        minus, angles = empty(size), empty(size)
+        compute(key, minus, angles)
+        # into new memory: NumPy takes 2 us to write a single number over itself
+        return multiply(sqrt(multiply(log1p(minus), factor)), cos(angles))
 
     return run
 
@@ -222,14 +244,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     extents = _extents_ready(specs, args)
     if args.values is not None or args.dtype not in (None, FLOAT):
         return None
-    low, high = (np.array([float(end)]) for end in checked_range(args.range))
-    keys, top = np.empty(1, np.uint64), _top(low[0], high[0], FLOAT).reshape(1)
-    shape = 1, _size(extents)
-    compute = kernels.jit.machine_code(kernels.draws.uniform, keys, low, high, top, np.empty(shape, FLOAT))
+    low, high = map(float, checked_range(args.range))
+    top, size, empty = _top(low, high, FLOAT)[()], _size(extents), np.empty
+    compute = kernels.jit.machine_code(kernels.draws.uniform_of, np.uint64(0), low, high, top, empty(0, FLOAT))
 
     def run(*inputs_and_key: Any) -> np.ndarray:
-        out = np.empty(shape, FLOAT)
-        compute(inputs_and_key[-1].column(), low, high, top, out)
+        out = empty(size, FLOAT)
+        compute(inputs_and_key[-1], low, high, top, out)
         return out.reshape(extents)
 
     return run
@@ -271,16 +292,17 @@ def _(many: Many) -> tuple[np.ndarray]:
 @normal.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     extents, dtype = _extents_ready(specs, args), args.dtype or FLOAT
-    units, mean, stddev = units_ready((2 * _size(extents),)), args.mean, args.stddev
+    normals, scaled = normals_ready(_size(extents)), args.stddev != 1
+    mean, stddev = np.array(args.mean), np.array(args.stddev)
     if dtype.kind != "f" or not _size(extents):
         return None
-    small = abs(mean) + 10 * abs(stddev) < np.finfo(dtype).max  # no number becomes infinite: none is above 9
+    small = abs(args.mean) + 10 * abs(args.stddev) < np.finfo(dtype).max  # no number becomes infinite: none is above 9
 
     def run(*inputs_and_key: Any) -> np.ndarray:
-        numbers = seeds.normals_of(units(inputs_and_key[-1]))
-        if stddev != 1:
-            numbers *= stddev
-        numbers += mean
+        numbers = normals(inputs_and_key[-1])
+        if scaled:
+            numbers = np.multiply(numbers, stddev)
+        numbers = np.add(numbers, mean)
         return (numbers.astype(dtype) if small else saturate(numbers, dtype)).reshape(extents)
 
     return run
@@ -311,9 +333,10 @@ def coin_flip(
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     check_probability(args.probability)
     extents, probability, dtype = _extents_ready(specs, args), args.probability, args.dtype or INT32
-    units = units_ready(extents)
     if not extents:
-        return lambda *inputs_and_key: np.array(inputs_and_key[-1].unit(0) < probability, dtype)
+        sides = np.array(0, dtype), np.array(1, dtype)
+        return lambda *inputs_and_key: sides[seeds.Key(inputs_and_key[-1]).unit(0) < probability].copy()
+    units = units_ready(extents)
     return lambda *inputs_and_key: (units(inputs_and_key[-1]) < probability).astype(dtype)
 
 
@@ -391,16 +414,18 @@ def _weighted(weights: np.ndarray, size: int, unit: np.ndarray) -> np.ndarray:
 
 @choice.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    extents = _extents_ready(specs, args, 1)
-    a, units = specs[0], units_ready(extents)
+    extents, a, empty = _extents_ready(specs, args, 1), specs[0], np.empty
     if args.p is not None or not extents or (a.shape and not a.shape[0]):
         return None
+    size, flat, below = _size(extents), len(extents) == 1, a.shape[0] if a.shape else 0
+    compute = kernels.jit.machine_code(kernels.draws.places_of, np.uint64(0), 1, empty(0, np.int64))
 
     def run(values: np.ndarray, *others_and_key: Any) -> np.ndarray:
-        unit = units(others_and_key[-1])
-        if not a.shape:
-            return _even(unit, most(values)).astype(a.dtype)
-        return values[_even(unit, a.shape[0])]
+        places = empty(size, np.int64)
+        compute(others_and_key[-1], below or most(values), places)
+        if not flat:
+            places = places.reshape(extents)
+        return values.take(places, 0, None, "clip") if below else places.astype(a.dtype)
 
     return run
 
@@ -453,6 +478,16 @@ def check_parameters(alpha: float, beta: float) -> None:
 def beta_numbers(alpha: float, beta: float, shape: tuple[int, ...], dtype: np.dtype, key: seeds.Key) -> np.ndarray:
     """Numbers of the beta distribution."""
     return np.asarray(key.borrowed().beta(alpha, beta, shape)).astype(dtype)
+
+
+@beta.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    check_parameters(args.alpha, args.beta)
+    extents, dtype, numbers = _extents_ready(specs, args), args.dtype or FLOAT, [args.alpha, args.beta]
+    if extents:
+        numbers.append(extents)
+    generator = generator_ready()
+    return lambda *inputs_and_key: np.array(generator(inputs_and_key[-1]).beta(*numbers), dtype)
 
 
 beta.infer(_infer_as(FLOAT))

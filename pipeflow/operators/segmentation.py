@@ -30,6 +30,7 @@ from pipeflow.operators.windows import (
     check_random_window,
     compiled_windows,
     random_window,
+    window_options,
 )
 
 PAGE = """Random pixels, objects and polygons of masks, and windows around a region."""
@@ -366,7 +367,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     ranges = list(zip(range(low.shape[1]), low[0].tolist(), (low + below)[0].tolist()))
 
     def run(*data_and_key: Any) -> np.ndarray:
-        number = data_and_key[-1].integer
+        number = seeds.Key(data_and_key[-1]).integer
         return np.array([number(axis, first, end) for axis, first, end in ranges], INT64)
 
     return run
@@ -443,6 +444,22 @@ def _(many: Many) -> tuple[np.ndarray, np.ndarray]:
 
 
 random_crop_generator.many_loads = WINDOWS_LOADS
+
+
+@random_crop_generator.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    if specs[0].shape not in ((2,), (3,)):
+        return None
+    options, empty = window_options(args.random_area, args.random_aspect_ratio, args.num_attempts), np.empty
+    like, pair = empty(0, specs[0].dtype), empty(0, INT32)
+    compute = kernels.jit.machine_code(kernels.random_windows.window_in, like, np.uint64(0), *options, pair, pair)
+
+    def run(shape: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
+        start, size = empty(2, INT32), empty(2, INT32)
+        require(compute(np.ascontiguousarray(shape), key, *options, start, size))
+        return start, size
+
+    return run
 
 
 random_crop_generator.check(check_random_window)

@@ -143,7 +143,7 @@ def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sam
         last = number == len(steps) - 1
         shape = (step.outer, *step.wanted, step.pixel)
         target = out.reshape(shape) if last else np.empty(shape, source.dtype if copied else FLOAT)
-        given, wanted, both = with_neighbour(step, tables, args)
+        given, wanted, both = with_neighbour(step, tables)
         kernels.resample.resample_any(source.reshape(given), 1, both, target.reshape(wanted))
         source = target
     return out
@@ -156,7 +156,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if len(steps) != 1 or 0 in shape:
         return None
     (step,), work = steps, kernels.resample.resample_any
-    given, wanted, tables = with_neighbour(step, taps_of(step.axes, args), args)
+    given, wanted, tables = with_neighbour(step, taps_of(step.axes, args))
     dtype = specs[0].dtype
     short = kernels.resample.resampling(given[1:], wanted[1:], dtype, args.dtype or dtype, tables)
     if short is not None and given[0] == 1:
@@ -175,17 +175,21 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     return run if short is None else each
 
 
-def with_neighbour(step: AxisPass, tables: list[Any], args: Any) -> tuple[Any, Any, list[Any]]:
+def with_neighbour(step: AxisPass, tables: list[Any]) -> tuple[Any, Any, list[Any]]:
     """The extents of a pass before and after it, and the tables of two axes: a single axis gets a neighbour that stays."""
     given, wanted = (step.outer, *step.given, step.pixel), (step.outer, *step.wanted, step.pixel)
     if len(tables) == 2:
         return given, wanted, tables
-    outer, pixel = step.outer, step.pixel
-    if pixel == 1:
-        same = taps_of([Axis(outer, 0, outer, outer)], args)
-        return (1, outer, *step.given, 1), (1, outer, *step.wanted, 1), [*same, *tables]
-    same = taps_of([Axis(1, 0, 1, 1)], args)
-    return (outer, *step.given, 1, pixel), (outer, *step.wanted, 1, pixel), [*tables, *same]
+    outer, pixel, (starts, weights) = step.outer, step.pixel, tables[0]
+    before = pixel == 1 or (outer > 1 and pixel <= FEW_CHANNELS)  # one call for an image: not one for each of its rows
+    count = outer if before else 1
+    same = np.arange(count, dtype=starts.dtype), np.ones((count, 1), weights.dtype)
+    if before:
+        return (1, outer, *step.given, pixel), (1, outer, *step.wanted, pixel), [same, *tables]
+    return (outer, *step.given, 1, pixel), (outer, *step.wanted, 1, pixel), [*tables, same]
+
+
+FEW_CHANNELS = 4
 
 
 def resized_shape(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]]) -> tuple[int, ...]:

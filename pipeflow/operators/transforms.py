@@ -433,24 +433,26 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if dtype != args.dtype or dtype not in (FLOAT, np.float64):
         return None
     if not np.ndim(linear):
-
-        def scale(points: np.ndarray) -> np.ndarray:
-            result = points.astype(np.float64)
-            result *= linear
-            result += offset
-            with np.errstate(over="ignore"):
-                return result.astype(args.dtype, "C", copy=False)
-
-        return scale
+        numbers = float(linear), np.array(np.broadcast_to(offset, (shape[-1],)), np.float64)
+        filled = kernels.jit.over_elements(kernels.boxes.scale_rows, dtype, numbers, dtype)
+        return lambda points: filled(points, np.empty(shape, dtype))
     count, size = len(linear), shape[-1]
     ends, extents = np.array([0, math.prod(shape[:-1])]), (*shape[:-1], count)
     rows = np.ascontiguousarray(linear, np.float64)[None]
     each = np.array(np.broadcast_to(offset, (1, count)), np.float64)
     given, made = np.empty((1, 1), dtype), np.empty((1, 1), args.dtype)
     compute = kernels.jit.machine_code(kernels.boxes.map_rows, given, ends, rows, each, made)
+    if len(shape) == 2:
+
+        def short(points: np.ndarray) -> np.ndarray:
+            out = np.empty(extents, dtype)
+            compute(np.ascontiguousarray(points), ends, rows, each, out)
+            return out
+
+        return short
 
     def run(points: np.ndarray) -> np.ndarray:
-        out = np.empty(extents, args.dtype)
+        out = np.empty(extents, dtype)
         compute(points.ravel().reshape(ends[1], size), ends, rows, each, out.reshape(ends[1], count))
         return out
 

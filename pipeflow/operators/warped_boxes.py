@@ -186,27 +186,12 @@ def _(many: Many) -> tuple[list[np.ndarray], ...]:
 
 @bbox_rotate.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    shape, dtype = specs[0].shape, specs[0].dtype
-    if len(shape) != 2 or shape[1] != 4:
-        return None
-    if len(specs) > 1:
-        check_labels(np.empty(specs[1].shape, bool), shape[0], "boxes")
     old = image_extents(args.input_shape, args.shape_layout)
     new = rotated_extents(old, args.angle, None, args.size, args.keep_size)
     radians = math.radians(args.angle)
     turns = np.array([[math.cos(radians), math.sin(radians), old[1], old[0], new[1], new[0]]])
-    ends, mode = np.array([0, shape[0]]), MODES.index(args.mode)
-    options = ends, turns, mode, args.bbox_layout == EXTENTS, bool(args.bbox_normalized), float(args.remove_threshold)
-    like = np.empty((1, 4)), options, np.empty((1, 4)), np.empty(1, np.bool_), np.empty(1, np.int64)
-    compute = kernels.jit.machine_code(kernels.boxes.rotate_boxes, like[0], *options, *like[2:])
-
-    def run(boxes: np.ndarray, labels: np.ndarray | None = None) -> Any:
-        out, kept, counts = np.empty(shape), np.empty(shape[0], np.bool_), np.empty(1, np.int64)
-        compute(boxes.astype(np.float64, "C"), *options, out, kept, counts)
-        found = out[: counts[0]].astype(dtype)
-        return found if labels is None else (found, labels[kept])
-
-    return run
+    options = args.bbox_layout == EXTENTS, bool(args.bbox_normalized), float(args.remove_threshold)
+    return shortened(kernels.moved_boxes.turn_boxes, 4, specs, (turns, MODES.index(args.mode), *options))
 
 
 bbox_rotate.many_loads = LOADS
@@ -246,8 +231,9 @@ def projective(matrix: Sequence[float], inverse_map: bool) -> np.ndarray:
 
 def through(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """Points (n, 2) after a projective matrix."""
-    moved = points @ matrix[:, :2].T + matrix[:, 2]
-    return moved[:, :2] / moved[:, 2:]
+    x, y = points.T
+    right, down, scale = (x * row[0] + y * row[1] + row[2] for row in matrix)  # the order of the kernels
+    return np.stack([right / scale, down / scale], 1)
 
 
 @operator(
@@ -292,9 +278,42 @@ def warped(boxes: np.ndarray, labels: np.ndarray | None, args: Any, threshold: f
 
 
 @bbox_warp.ready
-def _(_specs: tuple[Spec, ...], args: Any) -> Any:
-    matrix = projective(args.matrix, args.inverse_map)
-    return lambda boxes, labels=None: warped(boxes, labels, args, args.remove_threshold, lambda: matrix)
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    options = bool(args.bbox_normalized), args.bbox_layout == EXTENTS, float(args.remove_threshold)
+    return shortened(kernels.moved_boxes.warp_boxes, 4, specs, (*warp_numbers(args), *options))
+
+
+def warp_numbers(args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The matrix, and width and height of the image before and after the warp, as the kernels read them."""
+    old = image_extents(args.input_shape, args.shape_layout)
+    new = given_size(args.size, 2) or old
+    return np.ascontiguousarray(projective(args.matrix, args.inverse_map)), np.array(
+        [*old[::-1], *new[::-1]], np.float64
+    )
+
+
+def shortened(compute: Any, width: int, specs: tuple[Spec, ...], numbers: tuple[Any, ...], maps: bool = False) -> Any:
+    """A short form with a kernel that moves rows of numbers and drops some; None if rows have another width. With ``maps`` the
+    kernel reads the two inputs after the rows too.
+    """
+    shape, dtype, labels = specs[0].shape, specs[0].dtype, specs[3:] if maps else specs[1:]
+    if len(shape) != 2 or shape[1] != width or dtype == np.float16 or not shape[0]:
+        return None
+    if labels:
+        check_labels(np.empty(labels[0].shape, bool), shape[0], "rows")
+    rows, mask, number, empty = np.empty(shape, dtype), np.empty(shape[0], bool), shape[0], np.empty
+    plane = (np.empty((1, 1), np.float32),) * 2 if maps else ()
+    work = kernels.jit.machine_code(compute, rows, *plane, *numbers, rows, mask)
+    first = 3 if maps else 1
+
+    def run(*given: np.ndarray) -> Any:
+        out, kept = empty(shape, dtype), empty(number, np.bool_)
+        count = work(*map(np.ascontiguousarray, given[:first]), *numbers, out, kept)
+        if count == number:
+            return (out, given[first].copy()) if labels else out
+        return (out[:count].copy(), given[first][kept]) if labels else out[:count].copy()
+
+    return run
 
 
 bbox_warp.check(check_boxes)
@@ -351,8 +370,8 @@ def points_warp(args: Any) -> Callable[..., Any]:
 
 @coord_warp.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    check_points(specs[0].shape, np.empty(specs[1].shape, bool) if len(specs) > 1 else None)
-    return points_warp(args)
+    options = bool(args.normalized), bool(args.remove_outside)
+    return shortened(kernels.moved_boxes.warp_points, 2, specs, (*warp_numbers(args), *options))
 
 
 @coord_warp.check

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow import seeds
 from pipeflow.declare import Arg, Args, Floats, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, three_channels
@@ -166,8 +167,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     factor, rest = np.float32(args.variation), np.float32(1 - args.variation)
     shade = kernels.shading.shade
 
-    def run(image: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
-        pattern = plasma(image, args.roughness, key)
+    def run(image: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
+        pattern = plasma(image, args.roughness, seeds.Key(key))
         pattern *= factor
         pattern += rest
         return shade(image, pattern, slope, offset, out)

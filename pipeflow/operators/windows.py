@@ -260,8 +260,12 @@ def compiled_windows(
     sizes: np.ndarray,
 ) -> None:
     """The windows of ``random_window`` by compiled code; the arrays have a row of height and width for each sample."""
-    options = *map(float, (*area, *ratio)), *map(math.log, ratio), attempts
-    kernels.random_windows.windows(keys, extents, *options, starts, sizes)
+    kernels.random_windows.windows(keys, extents, *window_options(area, ratio, attempts), starts, sizes)
+
+
+def window_options(area: Sequence[float], ratio: Sequence[float], attempts: int) -> tuple[Any, ...]:
+    """The options of a random window, as the kernels take them."""
+    return *map(float, (*area, *ratio)), *map(math.log, ratio), attempts
 
 
 def random_windows(

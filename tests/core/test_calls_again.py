@@ -334,6 +334,21 @@ def test_a_matrix_that_is_written_over_is_another_argument():
     np.testing.assert_array_equal(whole, first)
 
 
+def test_arrays_with_the_same_bytes_are_different_arguments():
+    """Their types and shapes are a part of the form of a call, also of one that is made often."""
+    points = np.ones((3, 2), np.float32)
+    matrix = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    for _ in range(4):
+        expected = points @ matrix[:, :2].T + matrix[:, 2]
+        np.testing.assert_array_equal(fn.coord_transform(points, MT=matrix), expected)
+        counted = fn.coord_transform(points, MT=matrix.view(np.int32))
+        np.testing.assert_array_equal(counted, fn.coord_transform(points, MT=matrix.view(np.int32).astype(np.float64)))
+        assert fn.coord_transform(points, MT=matrix.reshape(3, 2)[:, [0, 1, 1]][:2]).shape == (3, 2)
+        with pytest.raises((TypeError, ValueError)):
+            fn.coord_transform(points, MT=matrix.tobytes())
+    assert any(type(form) is tuple and type(form[0]) is bytes for form in registry["coord_transform"].known_calls)
+
+
 KEPT = {
     "coord_transform": lambda array: fn.coord_transform(np.ones((3, 2), np.float32), M=array),
     "normalize": lambda array: fn.normalize(np.ones((2, 2), np.float32), mean=array, axes=[0], stddev=2.0),

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy import fft
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_turn import turn
@@ -257,16 +258,43 @@ def _by_library(
     padded = np.empty((frames - 1) * step + len(window), np.float32)
     _stage(signal, offset, padded.size, reflect, padded)
     view = np.lib.stride_tricks.sliding_window_view(padded, len(window))[::step]
-    spectrum = np.fft.rfft(view * _window_table(window, 1.0), nfft)
+    spectrum = fft.rfft(view * _window_table(window, 1.0), nfft)
     result = spectrum.real**2 + spectrum.imag**2
     return (np.sqrt(result) if power == 1 else result).astype(np.float32, copy=False)
 
 
 def power_spectrum(values: NDArray, nfft: int, power: int, axis: int) -> Floats:
     """|X|^2 (or |X|) of the real transform along an axis, whose values are cut or padded with zeros to ``nfft``."""
-    spectrum = np.fft.rfft(np.asarray(values, np.float32), nfft, axis=axis)
+    spectrum = fft.rfft(np.asarray(values, np.float32), nfft, axis=axis)
     result = spectrum.real**2 + spectrum.imag**2
     return (np.sqrt(result) if power == 1 else result).astype(np.float32, copy=False)
+
+
+@kernel(fastmath=False)
+def powers(numbers, root, out):
+    """The squares of the sizes of complex numbers, or the sizes; the numbers are pairs."""
+    for i in range(out.size):
+        real, imaginary = numbers[2 * i], numbers[2 * i + 1]
+        total = real * real + imaginary * imaginary
+        out[i] = np.sqrt(total) if root else total
+
+
+def power_spectrum_again(given: Any, args: Any) -> Callable[[NDArray], Floats] | None:
+    """`power_spectrum` of float32 numbers of one shape, for many calls; None for other types and wrong arguments."""
+    shape, axis = given.shape, args.axis
+    if given.dtype != np.float32 or 0 in shape or not -len(shape) <= axis < len(shape):
+        return None
+    nfft = args.nfft or shape[axis]
+    spectrum = fft.rfft(np.zeros(shape, np.float32), nfft, axis=axis)
+    extents, pair, root, transformed = spectrum.shape, spectrum.real.dtype, args.power == 1, fft.rfft
+    compute = machine_code(powers, np.empty(0, pair), root, np.empty(0, np.float32))
+
+    def run(values: NDArray) -> Floats:
+        out = np.empty(extents, np.float32)
+        compute(transformed(values, nfft, axis).ravel().view(pair), root, out.ravel())
+        return out
+
+    return run
 
 
 def _slaney_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:

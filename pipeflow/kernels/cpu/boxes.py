@@ -231,6 +231,13 @@ def encode(anchors, boxes, labels, matched, offset, means, stds, targets, classe
             targets[i, 0], targets[i, 1], targets[i, 2], targets[i, 3] = x, y, w, h
 
 
+@kernel(fastmath=False)
+def scale_rows(points, factor, offset, out):
+    """Multiplies every number by a factor and adds the offset of its coordinate."""
+    for i in range(points.size):
+        out[i] = np.float64(points[i]) * factor + offset[i % offset.size]
+
+
 @kernel
 def map_rows(points, ends, linear, offset, out):
     """Multiplies each row by the matrix of its sample, or by the only one, and adds the offset last."""

@@ -398,7 +398,7 @@ def _again(
     nearest, kernel_of = interpolation == NEAREST, kernels_of[interpolation]
     if dtype not in FAST:
         return None
-    like, few, empty = np.empty((1, 1, 1), dtype), np.empty(0, np.float32), np.empty
+    like, few, empty, single = np.empty((1, 1, 1), dtype), np.empty(0, np.float32), np.empty, np.dtype(np.float32)
     if nearest:
         copies = as_type(np.ascontiguousarray(fill, np.float64), dtype)
         copy = machine_code(kernel_of, like, row_of_places(like, 0), *arguments, copies, like)  # type: ignore[arg-type]
@@ -413,8 +413,8 @@ def _again(
 
     def run(source: np.ndarray, out: np.ndarray, *given: object) -> np.ndarray:
         _, columns, channels = out.shape
-        line, shares = empty(columns * channels + 16, np.float32), empty((2, columns), np.float32)
-        compute(source, (row_of_places(source, columns), *shares), *given, values, line, out)
+        line, right, down = empty(columns * channels + 16, single), empty(columns, single), empty(columns, single)
+        compute(source, (row_of_places(source, columns), right, down), *given, values, line, out)
         return out
 
     return run

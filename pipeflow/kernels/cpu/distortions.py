@@ -10,7 +10,9 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
+from pipeflow.kernels.cpu.effects import parts_of, sources_of
 from pipeflow.kernels.cpu.jit import kernel, machine_code
+from pipeflow.kernels.cpu.noise import unit
 
 COARSE = 8  # pixels between the points where a spline is computed; between them it is interpolated
 
@@ -82,13 +84,100 @@ def added(nodes: Grid, height: int, width: int) -> tuple[np.ndarray, np.ndarray]
     return map_x, map_y
 
 
-def adding(height: int, width: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-    """`added` for images of one size, for many calls with the parts of a `Grid`."""
-    compute, single = _adding(), np.float32
+def adding(height: int, width: int, *places: float) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """`added` for images of one size, for many calls with the moves of a `Grid`; `places` are its other parts."""
+    compute, extents, single, empty = _adding(), (height, width), np.dtype(np.float32), np.empty
+    offset, tall, wide = map(np.float32, places)
 
-    def run(moves: np.ndarray, offset: float, tall: float, wide: float) -> tuple[np.ndarray, np.ndarray]:
-        map_x, map_y = np.empty((height, width), single), np.empty((height, width), single)
-        compute(moves, single(offset), single(tall), single(wide), map_x, map_y)
+    def run(moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        map_x, map_y = empty(extents, single), empty(extents, single)
+        compute(moves, offset, tall, wide, map_x, map_y)
+        return map_x, map_y
+
+    return run
+
+
+def elastic_again(
+    height: int, width: int, alpha: float, sigma: float
+) -> Callable[[Callable[..., np.ndarray]], tuple[np.ndarray, np.ndarray]]:
+    """`elastic` for images of one size, for many calls, which get the function that draws numbers."""
+    shape, step, own, size = _window(height, width, sigma)
+    scale, less = np.array(2 * alpha / step, np.float32), np.array(alpha / step, np.float32)
+    added_to, blur, single = adding(height, width, 0.0, 1 / step, 1 / step), cv2.GaussianBlur, np.float32
+    border = cv2.BORDER_REFLECT_101
+
+    def run(draw: Callable[..., np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        noise, smooth = draw(shape, single), np.empty(shape, single)
+        np.subtract(np.multiply(noise, scale, noise), less, noise)
+        blur(noise[0], size, own, smooth[0], 0, border)
+        blur(noise[1], size, own, smooth[1], 0, border)
+        return added_to(smooth)
+
+    return run
+
+
+@kernel(fastmath=False)
+def draw_nodes(key, limit, across, down, moves):
+    """Draws the moves of the nodes of a grid, along x and along y, except on its border; `across` and `down` are the extents of a
+    cell.
+    """
+    moves[:] = 0
+    counter = np.uint64(0)
+    for axis in range(2):
+        for row in range(1, moves.shape[1] - 1):
+            for column in range(1, moves.shape[2] - 1):
+                moves[axis, row, column] = (unit(key, counter) * 2.0 - 1.0) * limit * (across if axis == 0 else down)
+                counter += np.uint64(1)
+
+
+def grid_again(
+    rows: int, columns: int, limit: float, height: int, width: int
+) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+    """`grid` with random moves for images of one size, for many calls with the number of a key."""
+    shape = 2, rows + 1, columns + 1
+    moves = np.empty(shape, np.float32)
+    added_to, numbers = (
+        adding(height, width, *even_grid(moves, height, width)[1:]),
+        (limit, width / columns, height / rows),
+    )
+    draw = machine_code(draw_nodes, np.uint64(0), *numbers, moves)
+
+    def run(key: int) -> tuple[np.ndarray, np.ndarray]:
+        made = np.empty(shape, np.float32)
+        draw(key, *numbers, made)
+        return added_to(made)
+
+    return run
+
+
+@kernel
+def jigsaw_maps(key, places, members, ends, map_x, map_y):
+    """The centre of each pixel's source if a key puts the parts of an image into another order."""
+    sources = np.empty(members.size, np.int64)
+    sources_of(key, members, ends, sources)
+    for part in range(sources.size):
+        top, bottom, left, right = places[part]
+        first, column = places[sources[part], 0], places[sources[part], 2]
+        for i in range(top, bottom):
+            y = np.float32(first + i - top) + np.float32(0.5)
+            for j in range(left, right):
+                map_x[i, j] = np.float32(column + j - left) + np.float32(0.5)
+                map_y[i, j] = y
+
+
+def jigsaw(height: int, width: int, grid: tuple[int, int]) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+    """A function of the number of a key: the maps of a random order of the parts."""
+    numbers, extents, empty, plane = (
+        parts_of(height, width, *grid),
+        (height, width),
+        np.empty,
+        np.empty((0, 0), np.float32),
+    )
+    compute = machine_code(jigsaw_maps, np.uint64(0), *numbers, plane, plane)
+
+    def run(key: int) -> tuple[np.ndarray, np.ndarray]:
+        map_x, map_y = empty(extents, np.float32), empty(extents, np.float32)
+        compute(key, *numbers, map_x, map_y)
         return map_x, map_y
 
     return run
@@ -218,9 +307,9 @@ def bending(side: int, height: int, width: int) -> Callable[[np.ndarray], tuple[
     rows, columns = -(-height // COARSE), -(-width // COARSE)
     if (rows + 1) * (columns + 1) * side * side > MANY_SHARES:
         return None
-    shares, extents, run = plate_shares(side, rows, columns).T, np.array((width, height)), adding(height, width)
-    shape, places = (2, rows + 1, columns + 1), even_grid(np.empty((2, rows + 1, columns + 1)), height, width)[1:]
-    return lambda moves: run(((moves * extents).T @ shares).astype(np.float32).reshape(shape), *places)
+    shares, extents, shape = plate_shares(side, rows, columns).T, np.array((width, height)), (2, rows + 1, columns + 1)
+    run = adding(height, width, *even_grid(np.empty(shape), height, width)[1:])
+    return lambda moves: run(((moves * extents).T @ shares).astype(np.float32).reshape(shape))
 
 
 def thin_plate(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

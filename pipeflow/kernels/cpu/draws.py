@@ -34,6 +34,45 @@ def uniform(keys, low, high, top, out):
             out[i, j] = value if value < most else most
 
 
+@kernel(fastmath=False)
+def units_of(key, out):
+    """The first numbers in [0, 1) of one key."""
+    for j in range(out.size):
+        out[j] = np.float64(mixed(key ^ mixed(U(j + 1) * GOLDEN)) >> U(11)) * UNIT
+
+
+@kernel
+def state_of(key, words):
+    """The state of a generator with this key (`seeds.Key.state`)."""
+    for j in range(3):
+        words[j] = mixed(key ^ mixed(U((1 << 40) + j + 1) * GOLDEN))
+    words[3], words[4] = U(1), U(0)
+
+
+@kernel(fastmath=False)
+def places_of(key, below, out):
+    """The first random integers from 0 to below `below` of one key, as `units_of` makes them."""
+    for j in range(out.size):
+        unit = np.float64(mixed(key ^ mixed(U(j + 1) * GOLDEN)) >> U(11)) * UNIT
+        out[j] = min(np.int64(unit * below), below - 1)
+
+
+@kernel(fastmath=False)
+def uniform_of(key, low, high, top, out):
+    """`uniform` for one key."""
+    for j in range(out.size):
+        unit = np.float64(mixed(key ^ mixed(U(j + 1) * GOLDEN)) >> U(11)) * UNIT
+        out[j] = min(np.float32(low + unit * (high - low)), top)
+
+
+@kernel(fastmath=False)
+def parts_of_normals(key, minus, angles):
+    """What the normal numbers of one key are made of (`seeds.normals_of`): one unit each, times -1, and an angle."""
+    for j in range(minus.size):
+        minus[j] = np.float64(mixed(key ^ mixed(U(2 * j + 1) * GOLDEN)) >> U(11)) * -UNIT
+        angles[j] = np.float64(mixed(key ^ mixed(U(2 * j + 2) * GOLDEN)) >> U(11)) * UNIT * (2.0 * np.pi)
+
+
 def loaded() -> bool:
     """True if the kernels are in memory."""
     return bool(uniform.signatures)

@@ -1,6 +1,8 @@
 """The keys of the samples of a batch, and their first random numbers, in one call each. `seeds.py` needs forty calls of NumPy."""
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -31,6 +33,12 @@ def units(keys, counters, out):
             out[i, j] = np.float64(mixed(keys[i] ^ counters[j]) >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
+@kernel
+def first_of(key):
+    """`seeds.first_key`: the key of position 0 in epoch 0."""
+    return mixed(mixed(mixed(_POSITION) ^ key) ^ mixed(_OFFSET))
+
+
 def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
     """The kernels, with the types of their arguments."""
     row, numbers, table = np.zeros(1, np.uint64), np.zeros(1, np.int64), np.zeros((1, 1), np.uint64)
@@ -39,8 +47,16 @@ def own_kernels() -> list[tuple[dispatcher.Dispatcher, tuple[types.Type, ...]]]:
 
 def load() -> tuple[Callable[..., None], Callable[..., None]]:
     """Reads the kernels from the disk, or compiles them; returns their machine code."""
-    found = []
-    for compiled, signature in own_kernels():
-        compiled.compile(signature)
-        found.append(compiled.overloads[signature].entry_point)
+    found = [_code_of(*each) for each in own_kernels()]
     return found[0], found[1]
+
+
+def _code_of(compiled: dispatcher.Dispatcher, signature: tuple[types.Type, ...]) -> Callable[..., Any]:
+    compiled.compile(signature)
+    return compiled.overloads[signature].entry_point
+
+
+@cache
+def first_key() -> Callable[[int], int]:
+    """`seeds.first_key` for keys of 64 bits, in machine code: every call of a random operator on arrays needs this key."""
+    return _code_of(first_of, types_of(np.uint64(0)))

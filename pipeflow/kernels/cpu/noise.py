@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -175,15 +174,28 @@ def raw_values(values: np.ndarray) -> tuple[np.dtype, np.ndarray, np.ndarray]:
 
 def salting(
     prob: float, share: float, values: np.ndarray, extents: tuple[int, int, int]
-) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
-    """`salt_and_pepper` for many calls, which get the object with the key."""
+) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
+    """`salt_and_pepper` for many calls."""
     raw, salt, pepper = raw_values(values)
     like = np.empty(0, raw)
     compute = machine_code(salt_and_pepper_flat, like, np.uint64(0), prob, share, salt, pepper, *extents, like)
 
-    def run(data: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
-        source, target = data.view(raw).ravel(), out.view(raw).ravel()
-        compute(source, np.uint64(key.value), prob, share, salt, pepper, *extents, target)
+    flat = (lambda array: array.ravel()) if raw == values.dtype else lambda array: array.ravel().view(raw)
+
+    def run(data: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
+        compute(flat(data), key, prob, share, salt, pepper, *extents, flat(out))
+        return out
+
+    return run
+
+
+def shot_again(dtype: np.dtype, factor: float) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
+    """`shot` for many calls with one type, which is not float16."""
+    like = np.empty(0, dtype)
+    compute = machine_code(shot_flat, like, np.uint64(0), factor, like)
+
+    def run(data: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
+        compute(data.ravel(), key, factor, out.ravel())
         return out
 
     return run

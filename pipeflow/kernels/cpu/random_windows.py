@@ -68,6 +68,18 @@ def windows(keys, extents, least_area, most_area, least_ratio, most_ratio, low, 
         sizes[i, 0], sizes[i, 1] = tall, wide
 
 
+@kernel(fastmath=False)
+def window_in(shape, key, least_area, most_area, least_ratio, most_ratio, low, high, attempts, start, size):
+    """`windows` for one sample, whose first two extents are in `shape`; False if it has no pixels."""
+    height, width = np.int64(shape[0]), np.int64(shape[1])
+    if height <= 0 or width <= 0:
+        return False
+    start[0], start[1], size[0], size[1] = random_window(
+        key, height, width, least_area, most_area, least_ratio, most_ratio, low, high, attempts
+    )
+    return True
+
+
 def loaded() -> bool:
     """True if the kernel for several samples is in memory."""
     return bool(windows.signatures)

@@ -182,13 +182,13 @@ def shade_by_plasma(source, key, levels, roughness, less, slope, offset, out):
 def shading_by_cloud(
     shape: tuple[int, ...], dtype: np.dtype, roughness: float, less: float, slope: float, offset: float
 ) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
-    """Shades images of a shape by a cloud minus a number, for many calls, which get the object with the key."""
+    """Shades images of a shape by a cloud minus a number, for many calls."""
     rows, levels = (shape[0], shape[1] * shape[2]), (max(shape[:2]) - 1).bit_length()
     numbers = levels, roughness, np.float32(less), np.float32(slope), np.float32(offset)
     compute = machine_code(shade_by_plasma, np.empty((1, 1), dtype), np.uint64(0), *numbers, np.empty((1, 1, 1), dtype))
 
-    def run(source: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
-        compute(source.ravel().reshape(rows), np.uint64(key.value), *numbers, out)
+    def run(source: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
+        compute(source.ravel().reshape(rows), key, *numbers, out)
         return out
 
     return run

@@ -47,14 +47,14 @@ def rain(
 def raining(
     dtype: np.dtype, strokes: tuple[int, int, int, float], color: np.ndarray, opacity: float
 ) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
-    """`rain` for many calls, which get the object with the key."""
+    """`rain` for many calls."""
     count, length, width, lean = strokes
     numbers = count, length, width, float(lean), color.astype(np.float32), np.float32(opacity)
     compute = machine_code(rain_drops, np.uint64(0), *numbers, np.empty((1, 1, 1), dtype))
 
-    def run(source: np.ndarray, out: np.ndarray, key: Any) -> np.ndarray:
+    def run(source: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
         np.copyto(out, source)
-        compute(np.uint64(key.value), *numbers, out)
+        compute(key, *numbers, out)
         return out
 
     return run
