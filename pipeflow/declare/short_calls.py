@@ -1,9 +1,9 @@
 """A shorter form of the body for repeated calls on arrays, made from the kernel calls that an operator declares.
 
-The calls are recorded for one sample (declare/kernel_calls.py) as a list of functions of Python: most make a call of a compiled
-kernel. Extents of inputs are plain numbers, except for operators whose result never depends on them alone, such as decoders: one
-record is for files of every length. A kernel that is neither in memory nor on disk is not compiled for this: the body runs, as it
-does for a sample that the record does not describe.
+The calls are recorded for one sample (declare/kernel_calls.py) as the lines of a function of Python: most make a call of a
+compiled kernel. Extents of inputs are plain numbers, except for operators whose result never depends on them alone, such as
+decoders: one record is for files of every length. A kernel that is neither in memory nor on disk is not compiled for this: the
+body runs, as it does for a sample that the record does not describe.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pipeflow.declare.kernel_calls import OPERATIONS, KernelArray, KernelCalls, MakeRows, Number, OfThread
+from pipeflow.declare.kernel_calls import KernelArray, KernelCalls, MakeRows, Number, OfThread
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import Spec
@@ -19,7 +19,6 @@ from pipeflow.declare.tables import NoTable, require
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
-Step = Callable[[list[Any], list[np.ndarray]], None]  # of the numbers and the memories of a sample
 SOME_KEY = 1  # of the first sample
 
 
@@ -36,19 +35,30 @@ class NumberedMemory:
 
 
 class _Record:
-    """A WorkRecord as functions of Python, with the numbers of the first sample."""
+    """A WorkRecord as lines of Python, with the numbers of the first sample: in loops over steps and their arguments, a call took
+    1 us more. Number i is `n<i>` in the lines, memory i is `m<i>`, and other objects have names in ``names``.
+    """
 
     def __init__(self) -> None:
-        self.start: list[Any] = []  # the numbers before the first step
-        self.steps: list[Step] = []
+        self.numbers = 0
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"empty": np.empty, "NoTable": NoTable, "count": counts.count}
         self.memories = 0
 
-    def number(self, value: Any, constant: bool = False) -> Number:
-        self.start.append(value if constant else None)
-        return Number(self, len(self.start) - 1, value)
+    def number(self, value: Any) -> Number:
+        self.numbers += 1
+        return Number(self, self.numbers - 1, value)
 
-    def place_of(self, number: Any) -> int:
-        return (number if isinstance(number, Number) else self.number(int(number), constant=True)).register
+    def text_of(self, number: Any) -> str:
+        return f"n{number.register}" if isinstance(number, Number) else repr(int(number))
+
+    def tuple_of(self, numbers: Sequence[Any]) -> str:
+        return f"({''.join(f'{self.text_of(number)}, ' for number in numbers)})"
+
+    def name_of(self, value: Any) -> str:
+        name = f"x{len(self.names)}"
+        self.names[name] = value
+        return name
 
     def take(self, known: np.ndarray | None, dtype: np.dtype | None, extents: Any) -> NumberedMemory:
         self.memories += 1
@@ -56,79 +66,47 @@ class _Record:
 
     def allocate(self, extents: tuple[Any, ...], dtype: np.dtype | None) -> NumberedMemory:
         """New memory: an array, or bytes if the type is None."""
-        empty, kind = np.empty, dtype or np.uint8
-        if any(isinstance(extent, Number) for extent in extents):
-            places = [self.place_of(extent) for extent in extents]
-            self.steps.append(lambda numbers, memory: memory.append(empty([numbers[x] for x in places], kind)))
-        else:
-            self.steps.append(lambda _numbers, memory: memory.append(empty(extents, kind)))
-        return self.take(None, dtype, extents)
+        made = self.take(None, dtype, extents)
+        self.lines.append(
+            f"m{made.number} = empty({self.tuple_of(extents)}, {self.name_of(dtype or np.dtype(np.uint8))})"
+        )
+        return made
 
     def memory(self, nbytes: Any) -> Any:
         return self.allocate((nbytes,), None)
 
     def computed(self, operation: str, one: Any, other: Any, value: int | None) -> Number:
-        result, function = self.number(value), OPERATIONS[operation]
-        to, first, second = result.register, self.place_of(one), self.place_of(other)
-
-        def step(numbers: list[Any], _memory: list[np.ndarray]) -> None:
-            numbers[to] = function(numbers[first], numbers[second])
-
-        self.steps.append(step)
+        result, first, second = self.number(value), self.text_of(one), self.text_of(other)
+        computed = f"max({first}, {second})" if operation == "max" else f"{first} {operation} {second}"
+        self.lines.append(f"{self.text_of(result)} = {computed}")
         return result
 
     def check(self, condition: Any, fixed: bool) -> None:
-        place = condition.register
-
-        def step(numbers: list[Any], _memory: list[np.ndarray]) -> None:
-            if not numbers[place]:
-                raise NoTable
-
-        self.steps.append(step)
+        self.lines.append(f"if not {self.text_of(condition)}: raise NoTable")
 
     def count(self, what: str) -> None:
-        self.steps.append(lambda _numbers, _memory: counts.count(what))
+        self.lines.append(f"count({what!r})")
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
-        given: list[Any] = [self._example(argument) for argument in arguments]
+        given = [self._example(argument) for argument in arguments]
         found = kernels.jit.kept_code_of(kernel, *given)
         require(found is not None)
         compute, count = found
-        moved, arrays, own = [], [], []
-        for place, argument in enumerate(arguments):
-            if isinstance(argument, Number):
-                moved.append((place, argument.register))
-            elif isinstance(argument, OfThread):
-                own.append((place, argument.find))
-            elif isinstance(argument, KernelArray):
-                arrays.append((place, *self._view(argument)))
+        actual = ", ".join(map(self._argument, arguments))
         results = [self.number(None) for _ in range(abs(count))]
-        places = [result.register for result in results]
-
-        def step(numbers: list[Any], memory: list[np.ndarray]) -> None:
-            actual = given.copy()
-            for place, register in moved:
-                actual[place] = numbers[register]
-            for place, find in own:
-                actual[place] = find()
-            for place, number, dtype, extents, registers in arrays:
-                array = memory[number]
-                if dtype is not None:
-                    array = array.view(dtype)
-                if registers is not None:
-                    extents = [numbers[x] for x in registers]
-                actual[place] = array if extents is None else array.reshape(extents)
-            made = compute(*actual)
-            if count < 0:
-                numbers[places[0]] = made
-            elif count:
-                for place, value in zip(places, made):
-                    numbers[place] = value
-
+        left = "".join(f"{self.text_of(result)}, " for result in results) if count >= 0 else self.text_of(results[0])
         if now:
             self._now(compute, count, given, arguments, results)
-        self.steps.append(step)
+        self.lines.append(f"{left}{' = ' if results else ''}{self.name_of(compute)}({actual})")
         return results
+
+    def _argument(self, argument: Any) -> str:
+        """The text of an argument of a call."""
+        if isinstance(argument, Number):
+            return self.text_of(argument)
+        if isinstance(argument, OfThread):
+            return f"{self.name_of(argument.find)}()"
+        return self._view(argument) if isinstance(argument, KernelArray) else self.name_of(argument)
 
     def _example(self, argument: Any) -> Any:
         """A value with the type of an argument."""
@@ -141,16 +119,16 @@ class _Record:
         require(plain or (isinstance(argument, np.ndarray) and argument.flags.c_contiguous))
         return 0 if isinstance(argument, Number) else argument
 
-    def _view(self, array: KernelArray) -> tuple[int, np.dtype | None, Any, list[int] | None]:
-        """The number of a memory, and its other type and extents if they are not its own."""
+    def _view(self, array: KernelArray) -> str:
+        """The text of an array: its memory, with other type and extents if they are not its own."""
         memory, extents = array.address, array.extents
-        dtype = None if memory.dtype is not None and memory.dtype == array.dtype else array.dtype  # None equals float64
-        same = dtype is None and len(extents) == len(memory.extents)
-        if same and all(a is b or (type(a) is type(b) is int and a == b) for a, b in zip(extents, memory.extents)):
-            return memory.number, None, None, None
-        if any(isinstance(extent, Number) for extent in extents):
-            return memory.number, dtype, None, [self.place_of(extent) for extent in extents]
-        return memory.number, dtype, extents, None
+        text, dtype = f"m{memory.number}", memory.dtype
+        other = dtype is None or dtype != array.dtype  # None equals float64
+        pairs = zip(extents, memory.extents) if len(extents) == len(memory.extents) else [(0, 1)]
+        if not other and all(a is b or (type(a) is type(b) is int and a == b) for a, b in pairs):
+            return text
+        view = f".view({self.name_of(array.dtype)})" if other else ""
+        return f"{text}{view}.reshape({self.tuple_of(extents)})"
 
     def _now(self, compute: Any, count: int, given: list[Any], arguments: Sequence[Any], results: Any) -> None:
         """Makes the call for the first sample."""
@@ -200,10 +178,9 @@ def short_form(
 
     given = []
     for array in inputs:
-        extents = tuple(map(record.number, array.shape)) if op.unsized else array.shape
+        extents: Any = tuple(map(record.number, array.shape)) if op.unsized else array.shape
         address = record.take(array.ravel(), array.dtype, extents if array.ndim == 1 else (array.size,))
         given.append(KernelArray(address, extents, array.dtype))
-    lengths = len(record.start)
     memory = record.take(None, None, ()) if gets_memory else None
     key = record.number(SOME_KEY) if op.draws else None
     calls = KernelCalls(record, place, args, lambda: key, rows=rows, share=share)  # type: ignore[arg-type, return-value]
@@ -216,7 +193,7 @@ def short_form(
         return _sharing(inputs[0].dtype, *shared[0])
     made = {**calls.outputs, **calls.constants}
     outputs = [made[number] for number in range(len(made))]
-    return _running(record, len(inputs), lengths, outputs, gets_memory, op.draws)
+    return _written(record, given, outputs, memory, key)
 
 
 def _sharing(given: np.dtype, extents: tuple[int, ...], dtype: np.dtype) -> Callable[..., np.ndarray]:
@@ -226,27 +203,29 @@ def _sharing(given: np.dtype, extents: tuple[int, ...], dtype: np.dtype) -> Call
     return lambda data: np.ascontiguousarray(data).reshape(-1).view(dtype).reshape(extents)
 
 
-def _running(
-    record: _Record, count: int, lengths: int, outputs: Sequence[Any], gets_memory: bool, draws: bool
+def _written(
+    record: _Record,
+    given: Sequence[KernelArray],
+    outputs: Sequence[Any],
+    memory: NumberedMemory | None,
+    key: Number | None,
 ) -> Callable[..., Any]:
-    steps, start = record.steps, record.start
-    places = [out.address.number if isinstance(out, KernelArray) else out for out in outputs]
-    alone = places[0] if len(places) == 1 and type(places[0]) is int else None
-
-    def run(*given: Any) -> Any:
-        numbers = start.copy()
-        memory = [given[0].ravel()] if count == 1 else [array.ravel() for array in given[:count]]
-        if lengths:
-            numbers[:lengths] = [extent for array in given[:count] for extent in array.shape]
-        if gets_memory:
-            memory.append(given[count])
-        if draws:
-            value = given[-1]
-            numbers[lengths] = value if value < 1 << 63 else value - (1 << 64)
-        for step in steps:
-            step(numbers, memory)
-        if alone is not None:
-            return memory[alone]
-        return tuple([memory[place] if type(place) is int else place.copy() for place in places])
-
+    """The function of the inputs, of the memory of the result and of the key, if there are these."""
+    names = [f"a{place}" for place in range(len(given))]
+    lines = [f"m{array.address.number} = {name}.ravel()" for name, array in zip(names, given)]
+    for name, array in zip(names, given):
+        if any(isinstance(extent, Number) for extent in array.extents):
+            lines.append(f"{record.tuple_of(array.extents)} = {name}.shape")
+    parameters = [*names, *([] if memory is None else [f"m{memory.number}"])]
+    if key is not None:
+        parameters.append(signed := record.text_of(key))
+        lines.append(f"if {signed} >= {1 << 63}: {signed} -= {1 << 64}")
+    places = [
+        f"m{out.address.number}" if isinstance(out, KernelArray) else f"{record.name_of(out)}.copy()" for out in outputs
+    ]
+    alone = len(outputs) == 1 and isinstance(outputs[0], KernelArray)
+    lines += [*record.lines, f"return {places[0]}" if alone else f"return ({', '.join(places)},)"]
+    body = "".join(f"\n    {line}" for line in lines)
+    exec(f"def run({', '.join(parameters)}):{body}", record.names)
+    run: Callable[..., Any] = record.names["run"]
     return run

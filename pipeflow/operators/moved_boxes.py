@@ -223,7 +223,8 @@ def through_maps(compute: Any, width: int, specs: tuple[Spec, ...], args: Any, o
     """The short form with maps of float32."""
     if any(len(x.shape) != 2 or x.dtype != np.float32 for x in specs[1:3]):
         return None
-    _, _, before, after = maps_of(np.empty(specs[1].shape), np.empty(specs[2].shape), args)
+    like = [np.broadcast_to(np.float32(0), x.shape) for x in specs[1:3]]
+    _, _, before, after = maps_of(like[0], like[1], args)
     shift = np.float32(0.5 - ORIGINS[args.pixel_origin])
     return shortened(compute, width, specs, (shift, np.concatenate([before, after]), *options), maps=True)
 
