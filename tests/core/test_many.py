@@ -458,3 +458,18 @@ def test_later_steps_of_a_stage_get_the_results_of_their_sample() -> None:
     for index in range(BATCH):
         np.testing.assert_array_equal(matrices.at(index)[:, 2], ENDS[index])
         np.testing.assert_allclose(points.at(index), POINTS[index] + ENDS[index], rtol=1e-6)
+
+
+def test_equal_results_are_rows_of_one_array():
+    """The batch is then one array without a copy."""
+
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None)
+    def copies() -> Any:
+        return fn.copy(fed(CLIPS)), fn.copy(fed(IMAGES))
+
+    pipe = copies()
+    pipe.build()
+    equal, others = pipe.run()
+    assert np.shares_memory(equal.as_array(), equal.at(1))
+    assert [x.tobytes() for x in map(np.array, equal)] == [x.tobytes() for x in CLIPS]
+    assert [x.tobytes() for x in map(np.array, others)] == [x.tobytes() for x in IMAGES]

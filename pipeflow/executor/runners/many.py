@@ -152,6 +152,8 @@ def _keep(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.ndarra
             column = held[chosen[0] : chosen[-1] + 1]
         elif storage == "dense" and type(held) is np.ndarray:
             held[samples] = column
+        elif storage == "table" and len(chosen) == batch.size and _is_block(column):
+            batch.values[slot] = column
         elif storage in ("dense", "table"):
             column = [column[index, ...] for index in range(len(column))] if type(column) is np.ndarray else column
             if len(chosen) == batch.size and type(held) is list:
@@ -165,3 +167,8 @@ def _keep(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.ndarra
             for place, sample in enumerate(chosen):
                 rows[sample][slot] = column[place, ...] if type(column) is np.ndarray else column[place]
     return True
+
+
+def _is_block(column: Any) -> bool:
+    """True if the samples are rows of one array, which can be the whole batch."""
+    return type(column) is np.ndarray and column.flags.c_contiguous and not column.dtype.hasobject
