@@ -114,8 +114,9 @@ def used(text):
 
 
 @pytest.fixture(autouse=True)
-def ready(monkeypatch):
-    """The kernels are compiled, as they are some seconds after the start of a program."""
+def ready(monkeypatch, caplog):
+    """The kernels are compiled, as they are some seconds after the start of a program; a failed test says what no program did."""
+    caplog.set_level("DEBUG", "pipeflow.chains")
     monkeypatch.setattr(start.state, "starting", False)
     monkeypatch.setattr(start.state, "choosing", False)
     monkeypatch.setattr(start.Readiness, "begin", lambda _self: None)

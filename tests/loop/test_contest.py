@@ -109,6 +109,7 @@ def burst(period, seconds, steady=0.25, loop=0.5):
     return lambda number, threads, alone: steady + seconds * (number % period == 3), lambda step: loop
 
 
+MOST_REVIEWED = 10_000  # batches until a choice is taken
 SHAPES = {
     "one batch in 8": burst(8, 6.0, loop=0.6),
     "one batch in 8, a fast loop": burst(8, 5.0, 0.45, 0.002),
@@ -143,7 +144,7 @@ def speed(shape, threads, depth, alone):
 
 
 def choice(shape, base, seed, slow=0.12, quick=0.06, lasting=0.25):
-    """What the tuner has chosen 3 s after it is settled.
+    """What the tuner has chosen 3 s, or some thousands of batches, after it is settled.
 
     The speed changes by ``slow`` within ``lasting`` seconds, and by ``quick`` with every batch.
     """
@@ -156,7 +157,7 @@ def choice(shape, base, seed, slow=0.12, quick=0.06, lasting=0.25):
     waits = {"look": look, "processors": 2} if shape is SHAPES["waiting"] else {}
     tuner = Tuner(2, 2, True, True, tunes_alone=True, **waits)
     batches, settled = 0, 0.0
-    while not tuner.settled or (tuner.reviewing and now < settled + 3.0):
+    while not tuner.settled or (tuner.reviewing and now < settled + 3.0 and batches < MOST_REVIEWED):
         batches += 1
         if not tuner.settled:
             assert batches <= LONGEST

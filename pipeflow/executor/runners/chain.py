@@ -6,6 +6,7 @@ kernels/cpu/kernel_calls.py runs for it and for others. If no program describes 
 process the sample: they return the same results, and report errors.
 """
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -31,6 +32,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
 from pipeflow.tensors import PlacedArrays
 
+log = logging.getLogger("pipeflow.chains")
 PROGRAMS = 8  # of a chain, for files of different kinds; samples of more kinds are computed one by one
 FAILURES = 64  # the most samples for which a chain tries to make a program and cannot
 UNTIL_SHORTER = 4  # after so many of those, the chain ends before the step that describes none of them
@@ -409,6 +411,7 @@ class Chain:
             except NotReady:
                 raise
             except (NoTable, *PLAIN_ERRORS):  # the step itself reports the error
+                log.debug("no program describes sample %d from step %d on", sample, program.step, exc_info=True)
                 self._failed += 1
                 self._failed_at[program.step] += 1
                 if program.step and self._failed_at[program.step] == UNTIL_SHORTER and not any(self._programs.values()):
