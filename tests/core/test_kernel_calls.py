@@ -55,8 +55,9 @@ class Ran:
 
 
 @pytest.fixture
-def ran(monkeypatch):
-    """Counts what chains do in the first batch of a pipeline."""
+def ran(monkeypatch, caplog):
+    """Counts what chains do in the first batch of a pipeline; a failed test shows why they do not describe a sample."""
+    caplog.set_level("DEBUG", "pipeflow.chains")
     counts, run = Ran(), chain.Chain.run
 
     def counted(self, batch, rows, *rest):
