@@ -1,6 +1,7 @@
 """Functions that compute each element by itself are compiled for one axis: the bits are NumPy's, and other functions are not."""
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -138,8 +139,10 @@ def flattened(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-@pytest.mark.parametrize("function", [*BY_ELEMENTS, *OTHERS])
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [*itertools.product(BY_ELEMENTS, [np.uint8, np.float32]), *zip(OTHERS, itertools.cycle([np.uint8, np.float32]))],
+)
 def test_the_bits_are_those_of_numpy(function, dtype, flattened):
     """For all shapes, also without elements; a copy of the function is compiled, so that no earlier code is used."""
     copied = type(function)(function.__code__, globals(), function.__name__)

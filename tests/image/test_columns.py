@@ -6,7 +6,7 @@ import pytest
 
 from pipeflow.kernels.cpu import fused, resample
 from pipeflow.kernels.cpu.everyday import CUBIC, GAUSSIAN, LANCZOS3, LINEAR, NEAREST, TRIANGULAR
-from pipeflow.kernels.cpu.simd import columns
+from pipeflow.kernels.cpu.simd import columns, instructions
 from pipeflow.kernels.cpu.simd.instructions import LANES
 
 MEAN, SCALE = np.array([110.5, 120.25, 3.0], np.float32), np.array([0.017, 0.018, -1.5], np.float32)
@@ -55,25 +55,23 @@ def test_planes_are_those_of_the_general_resize(size, result, kind):
             np.testing.assert_array_equal(out, expected(image, y, x, rounding, *result))
 
 
-@pytest.mark.parametrize(
-    ("size", "result"), [((9, 70), (6, LANES + 5)), ((9, 120), (6, LANES * 2)), ((9, 24), (6, 37))]
-)
-def test_picked_and_gathered_sums_agree(size, result, monkeypatch):
+def test_picked_and_gathered_sums_agree(monkeypatch):
     """The instructions of this processor, and those for processors that cannot pick."""
-    image = np.random.default_rng(1).integers(0, 256, (*size, 3), np.uint8)
-    y, x = tables(image, *result, TRIANGULAR)
-    low, high = resample.extent(*x)
-    groups = fused.in_groups(x, low)
-    outs = []
-    for known in (columns.extensions(), frozenset()):
-        monkeypatch.setattr(columns, "extensions", lambda known=known: known)
-        compiled = numba.njit(fused.pick_to_planes.py_func)
-        out = np.zeros(3 * result[0] * result[1], np.float32)
-        rows = image.reshape(size[0], -1)
-        compiled(rows, y, x, low, high, groups, MEAN, SCALE, 0.25, True, out, *result)
-        outs.append(out)
-    np.testing.assert_array_equal(*outs)
-    np.testing.assert_array_equal(outs[0].reshape(3, *result), expected(image, y, x, True, *result))
+    compiled = [numba.njit(fused.pick_to_planes.py_func) for _ in range(2)]
+    for size, result in [((9, 70), (6, LANES + 5)), ((9, 120), (6, LANES * 2)), ((9, 24), (6, 37))]:
+        image = np.random.default_rng(1).integers(0, 256, (*size, 3), np.uint8)
+        y, x = tables(image, *result, TRIANGULAR)
+        low, high = resample.extent(*x)
+        groups = fused.in_groups(x, low)
+        outs = []
+        for kernel, known in zip(compiled, (instructions.extensions(), frozenset())):
+            monkeypatch.setattr(columns, "extensions", lambda known=known: known)  # what is compiled now
+            out = np.zeros(3 * result[0] * result[1], np.float32)
+            rows = image.reshape(size[0], -1)
+            kernel(rows, y, x, low, high, groups, MEAN, SCALE, 0.25, True, out, *result)
+            outs.append(out)
+        np.testing.assert_array_equal(*outs)
+        np.testing.assert_array_equal(outs[0].reshape(3, *result), expected(image, y, x, True, *result))
 
 
 def test_groups_end_with_the_row():
