@@ -11,10 +11,12 @@ Of many settings that are equally fast one always seems the best, by accident. S
 setting, the best of all, and the best of the fixed ones that "auto" may choose. Then new pipelines with these settings, and the
 one that chooses its own, run again in short turns, in random order. Every part of the best speed is the Hodges-Lehmann median
 of the ratios of turns of one round. `again` is another pipeline with the best settings that "auto" may choose, in the same
-turns: its distance from 1 is the noise of these figures. `choice` is another pipeline with the settings that "auto" had chosen
-after its first 200 batches, and `first` the speed in these 200 batches. The turns end when each part is by three standard
-errors above or below its aim, or has a standard error below ENOUGH, at the latest after LAST_SECONDS; the rule is the same for
-all pipelines.
+turns: its distance from 1 is the noise of these figures. Where it is above NOISE, the machine was too unsteady for a verdict: the
+least parts are those of the other pipelines, and the tables show all. In the same way the errors for the settings that were
+measured themselves, in another pipeline, are the noise of the predictions. `choice` is another pipeline with the settings that
+"auto" had chosen after its first 200 batches, and `first` the speed in these 200 batches. The turns end when each part is by
+three standard errors above or below its aim, or has a standard error below ENOUGH, at the latest after LAST_SECONDS; the rule is
+the same for all pipelines.
 
 A turn begins when the batches that were made before it, and some more, have been taken, and has a number of batches that
 was set before it. If it ended with the first batch after some time, pipelines whose batches come in pairs would seem slower.
@@ -64,6 +66,7 @@ LAST_ROUNDS, LAST_TURN = 8, 0.05  # at least, of the settings that were chosen, 
 LAST_SECONDS, ENOUGH = 4.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors
+NOISE = 0.05  # the farthest that equal settings may be from each other for a verdict
 REST = 0.01  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
 PREDICTED = "num_threads", "prefetch_queue_depth", "py_num_workers", "batch_size", "parallel"
@@ -197,6 +200,11 @@ class Judged:
     disturbed: float  # share of the turns
     rows: list[tuple[object, ...]]
 
+    @property
+    def steady(self) -> bool:
+        """True if two pipelines with the best settings were equally fast."""
+        return abs(math.log(self.again)) <= NOISE
+
 
 def cost(settings: dict[str, Any]) -> int:
     workers = settings["py_num_workers"] if settings["parallel"] == "processes" else 0
@@ -212,6 +220,15 @@ def ratio(predictions: list[float], runs: list[Turn], turns: list[Turn]) -> floa
     """The median of predicted / measured over the rounds that were not disturbed, if there are any."""
     rounds = [(ours / turn.rate, turn.quiet and run.quiet) for ours, run, turn in zip(predictions, runs, turns)]
     return statistics.median([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
+
+
+def processors_of(predictions: list[float], turns: list[Turn]) -> float:
+    """The processors that a predicted speed needs, by the work of a sample in the same round: in every round at least as many.
+
+    Work takes more time where other guests of the host use the memory, which can be so in one round and not in the other.
+    """
+    rounds = [(ours * turn.work, turn.quiet) for ours, turn in zip(predictions, turns)]
+    return min([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
 
 
 def logarithms(turns: list[Turn], best: list[Turn]) -> list[float]:
@@ -303,7 +320,6 @@ def judge(found: Measured) -> Judged:
     middles = medians(found, predictions)
     rates = [rate(turns) for turns in found.turns]
     ratios = [ratio(ours, found.runs, turns) for ours, turns in zip(predictions, found.turns)]
-    work = [min([turn.work for turn in turns if turn.quiet] or [turn.work for turn in turns]) for turns in found.turns]
     base = found.settings[0]
     rows = []
     for settings, ours, measured, each in zip(found.settings, middles, rates, ratios):
@@ -314,7 +330,7 @@ def judge(found: Measured) -> Judged:
     turns = [turn for setting in (*found.turns, *last) for turn in setting]
     return Judged(
         errors=[abs(each - 1) for each in ratios],
-        beyond=max(ours * each for ours, each in zip(middles, work)) / found.figures[0].processors,
+        beyond=max(map(processors_of, predictions, found.turns)) / found.figures[0].processors,
         **{name: part(turns, best) for name, (turns, best) in pairs_of(found).items()},
         error=error_of(found.automatic, found.best_free),
         error_recommended=error_of(found.recommended, found.best),
@@ -432,40 +448,47 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
         lines,
     )
     errors = sorted(error for each in judged for error in each.errors)
+    noise = sorted(each.errors[0] for each in judged)  # of the settings that were measured
+    steady = [each for each in judged if each.steady]
+    print(f"\nNo verdict: {', '.join(one.name for one, each in zip(measured, judged) if not each.steady) or 'none'}")
     targets = [
         Target("median error of a prediction, %", 100 * statistics.median(errors), 10.0),
         Target("90th percentile of the errors, %", 100 * errors[int(0.9 * (len(errors) - 1))], 25.0),
+        Target(
+            "the same for the settings that were measured: the noise", 100 * noise[int(0.9 * (len(noise) - 1))], 25.0
+        ),
+        Target("pipelines with a verdict, %", 100 * len(steady) / len(judged), 75, at_most=False),
         Target("largest share of the processors that is promised", max(each.beyond for each in judged), 1.05),
         Target(
             "recommended setting, least part of the best speed",
-            min(each.recommended for each in judged),
+            min((each.recommended for each in steady), default=0.0),
             0.9,
             at_most=False,
         ),
         Target(
             "automatic settings, least part of the best speed",
-            min(each.automatic for each in judged),
+            min((each.automatic for each in steady), default=0.0),
             0.95,
             at_most=False,
         ),
         Target(
             "pipelines with automatic settings that are below 0.95 by more than two standard errors",
-            sum(bool(math.log(each.automatic / 0.95) < -2 * each.error) for each in judged),
+            sum(bool(math.log(each.automatic / 0.95) < -2 * each.error) for each in steady),
             0,
         ),
         Target(
             "pipelines with the recommended setting that are below 0.9 by more than two standard errors",
-            sum(bool(math.log(each.recommended / 0.9) < -2 * each.error_recommended) for each in judged),
+            sum(bool(math.log(each.recommended / 0.9) < -2 * each.error_recommended) for each in steady),
             0,
         ),
         Target(
             "settings that automatic ones chose in 200 batches, in another pipeline, least part of the best speed",
-            min(each.choice for each in judged),
+            min((each.choice for each in steady), default=0.0),
             0.95,
             at_most=False,
         ),
         Target(
-            "the best settings in another pipeline, least part of the best speed: the noise of these figures",
+            "the best settings in another pipeline, least part of the best speed, of all pipelines",
             min(each.again for each in judged),
             0.95,
             at_most=False,
