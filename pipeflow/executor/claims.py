@@ -53,6 +53,34 @@ class Claims:
         task = self.tasks[threading.get_ident()] = Task(batch, begin, end, strand)
         return task
 
+    def goes_on(self, task: Task) -> bool:
+        """Gives the task of this thread, which has moved its batch to another stage and not to the end, work in that stage, if it
+        is the oldest that no thread has. False if the thread has to look for work.
+        """
+        batch = task.batch
+        if self._parted is not None or len(self.tasks) > self.threads:
+            return False
+        for other in self._ring:
+            if other is batch:
+                break
+            if not other.done:
+                return False
+        else:
+            return False  # it was dropped
+        runner = self._stages[batch.stage]
+        if batch.claimed or runner.waits or runner.strands > 1 or (self.alone and runner.alone_if_better):
+            return False
+        begin = end = 0
+        if runner.per_sample:
+            begin = batch.cursor
+            if begin == batch.size:  # another thread was faster
+                return False
+            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
+        else:
+            batch.claimed = True
+        task.begin, task.end, task.over = begin, end, False
+        return True
+
     def _strand(self, batch: BatchRun, runner: StageRunner) -> tuple[int, int, int]:
         """The next strand of a chunk of samples. Until all of them are claimed, no thread takes other work.
 

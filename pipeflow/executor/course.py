@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Ending, Request
+from pipeflow.declare import Ending, Request, Source
 from pipeflow.executor.batch import BatchMark, BatchRun
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.source import SourceStep
@@ -24,6 +24,7 @@ class Course:
         self.batch_size = batch_size
         self.checkpointing = checkpointing  # after every batch, objects of the user return their state
         self.sources: list[SourceStep] = []
+        self._limited: list[Source] = []  # those that may have no data for a further batch
         self.keepers: list[Keeper] = []
         self.at = BatchMark(0, 0, 0)
         self.ending: Ending = "fill"  # how readers end their epochs
@@ -43,7 +44,7 @@ class Course:
 
     def available(self) -> float:
         """The number of batches that the sources can give at once."""
-        return min([item.source.available() for item in self.sources], default=inf)
+        return min([source.available() for source in self._limited]) if self._limited else inf
 
     def source(self, name: str) -> Any:
         """The source object of an operator by its name, or None."""
@@ -52,6 +53,8 @@ class Course:
     def add(self, item: SourceStep) -> None:
         """A source that has not been read yet."""
         self.sources.append(item)
+        if type(item.source).available is not Source.available:
+            self._limited.append(item.source)
         self._after["states"][item.step.name] = item.state(self.checkpointing)
 
     # Reading.

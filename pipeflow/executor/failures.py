@@ -382,7 +382,7 @@ class Failures:
             run = self._run_after(batch) if batch.incidents else 0
             self.any_good |= run < self.in_a_row + batch.size
             self.in_a_row = run
-        if batch.failure() is not None:
+        if batch.error is not None or batch.failures:
             self.counts = self.counts._replace(batch=batch.index)
             return
         found = sorted(batch.incidents, key=lambda failure: (failure.sample, failure.order)) if batch.incidents else []

@@ -1,4 +1,4 @@
-"""The ring of batches in flight, and the work of the threads. The docstring of this package has the contract."""
+"""The ring of batches in flight, and the calls of the pipeline. The docstring of this package has the contract."""
 
 import os
 import sys
@@ -22,14 +22,13 @@ from pipeflow.executor.ahead import MadeAhead
 from pipeflow.executor.automatic import adapt, tuner_of
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
 from pipeflow.executor.brisk import Brisk
-from pipeflow.executor.claims import Claims, Task
+from pipeflow.executor.claims import Claims
 from pipeflow.executor.clocks import Lap
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew, Gate
 from pipeflow.executor.crowd import Crowd
 from pipeflow.executor.failures import Failure, Failures
 from pipeflow.executor.measuring import Measuring
-from pipeflow.executor.reports import RunReports
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.column import ColumnStep
 from pipeflow.executor.runners.source import SourceStep
@@ -37,10 +36,11 @@ from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.settings import Settings
 from pipeflow.executor.surroundings import Surroundings, weakly
 from pipeflow.executor.watch import RunningCall, Watch
+from pipeflow.executor.work import ThreadWork
 from pipeflow.plan import Plan
 
 
-class Executor(RunReports):
+class Executor(ThreadWork):
     """Runs one Plan.
 
     Callers take turns (``turn``). An interrupt can break off a call anywhere. Nothing is undone then, but
@@ -89,6 +89,7 @@ class Executor(RunReports):
         self._claims = Claims(self._ring, self.stages, self.crew.size)
         self._tasks = self._claims.tasks
         self._arena, self._lap = Arena(), Lap()
+        self._gate = Gate()  # at which the caller that has the turn waits
         self._dropping = False  # a caller waits until no task runs; other callers are woken only for their batch
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
@@ -181,7 +182,7 @@ class Executor(RunReports):
             elif self.synchronous:
                 self._work_off(batch)
             elif not batch.done:
-                self._wait(lambda: batch.done)
+                self._wait(batch)
             if batch.ended:
                 self.course.at_end()
                 raise StopIteration
@@ -191,7 +192,9 @@ class Executor(RunReports):
                     self._claims.threads = turn
                 if not self._by_caller and (self.tuner is not None or self.crowd is not None):
                     adapt(self.tuner, self.crowd, self._claims, self.crew, self.pool, self.measures.last, asked)
-            error = self.failures.judge(batch) or batch.failure()
+            error = None
+            if batch.error is not None or batch.failures or batch.incidents:
+                error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
                 self.measuring.count_bytes(batch)
             outputs: tuple[Any, ...] = ()
@@ -214,7 +217,7 @@ class Executor(RunReports):
             return
         if self._tasks:  # a thread has made the last batch, and has not yet noted it
             self._dropping = True
-            self._wait(lambda: not self._tasks)
+            self._wait()
             self._dropping = False
         if self.tuner is not None:
             self.tuner.interrupt()
@@ -323,7 +326,7 @@ class Executor(RunReports):
             self._tasks.clear()
         else:
             self._dropping = True
-            self._wait(lambda: not self._tasks)
+            self._wait()
             self._dropping = False
         if self.ahead is not None:
             self.ahead.forget()
@@ -352,23 +355,7 @@ class Executor(RunReports):
         given = self.course.available()
         return given if given == inf else given - sum(batch.stage == 0 for batch in self._ring)
 
-    def claim(self, last: bool = False) -> Task | None:
-        """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
-        if self._claims.room <= 0 and not self.synchronous:
-            return None
-        if self._by_caller:
-            return None
-        task = self._claims.claim(last)
-        if task is None:
-            return None
-        if len(self._tasks) > self.measures.peak:
-            self.measures.peak = len(self._tasks)
-        # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
-        if self.crew.idle and self._claims.room > 0 and self._claims.oldest() is not None:
-            self.crew.wake(self._claims.room)
-        return task
-
-    # The work.
+    # The work of callers.
 
     def _work_off(self, batch: BatchRun) -> None:
         """Makes a batch in the caller's thread."""
@@ -434,41 +421,6 @@ class Executor(RunReports):
             add_notes(error, ["a batch was interrupted while it was made; reset() starts the epoch over"])
             raise
 
-    def perform(self, task: Task, arena: Arena, lap: Lap) -> Task | None:
-        """Does one task; the arena and the marks belong to the calling thread. Returns the next task of a thread of the crew."""
-        batch = task.batch
-        waits = False  # the worker processes have the batch and return it
-        stage = batch.stage
-        runner, clock = self.stages[stage], self.measures.stages[stage]
-        lap.enter(clock)
-        thread = threading.get_ident()
-        self.watch.begin(thread)
-        try:
-            if task.strand < 0:
-                waits = runner.run(batch, task.begin, task.end, arena)
-            else:
-                runner.run_strand(batch, task.begin, task.end, arena, task.strand)
-        except Exception as error:
-            batch.fail(error, runner.blamed)
-        except BaseException as error:
-            if self.synchronous:
-                raise  # an interrupt, or SystemExit out of user code: the next call makes the batch again
-            batch.fail(error, None)
-        with self._lock:
-            task.over = True
-            batch.pending -= task.end - task.begin
-            finished = not batch.pending and not waits and not batch.done
-        if finished:
-            self._advance(batch)
-        with self._lock:
-            if self._tasks.pop(thread, None) is not task:  # it was given up: another thread has replaced this one
-                return None
-            lap.leave(clock, batch.index, task.end - task.begin)
-            if self.crew.callers and (batch.done or (self._dropping and not self._tasks)):
-                self.crew.finished()
-            # No other thread is woken for new work: this one claims work now, and wakes others if there is more.
-            return None if self.synchronous or self.crew.changes else self.claim()
-
     def _resume(self, batch: BatchRun) -> None:
         """Called when the worker processes are done with a batch."""
         if not self.synchronous:
@@ -476,12 +428,12 @@ class Executor(RunReports):
                 batch.claimed = False
                 self.crew.wake(self._claims.room)
 
-    def _wait(self, over: Callable[[], bool]) -> None:
-        """Waits until ``over()`` is true, checked under the lock, and gives up calls that exceed their time limit."""
-        gate, late = Gate(), False
+    def _wait(self, batch: BatchRun | None = None) -> None:
+        """Waits until a batch is done, or else until no task is left, and gives up calls that exceed their time limit."""
+        gate, late = self._gate, False
         while True:
             with self._lock:
-                if over():
+                if not self._tasks if batch is None else batch.done:
                     return
                 if late and self.crowd is not None:  # perhaps a function waits for work that has no thread
                     self._claims.threads = self.crowd.lift()
@@ -516,73 +468,6 @@ class Executor(RunReports):
             self.crew.leave(thread)
             self._tasks.pop(thread)
         self.watch.forget(call)
-
-    def _end(self, batch: BatchRun) -> None:
-        """Marks a batch as over."""
-        batch.done = True
-        self._claims.end(batch)
-        batch.region = None
-        batch.stage = len(self.stages)
-
-    def _advance(self, batch: BatchRun) -> None:
-        """Moves a batch that has finished a stage to the next one that has work for it."""
-        stage = batch.stage
-        following = stage + 1
-        over, given = batch.ended, False
-        if over:
-            self._end_of_epoch(batch)
-        try:
-            if not over:
-                if batch.error is None:
-                    self.stages[stage].finish(batch)
-                if batch.failures and self.failures.active:
-                    self.failures.settle(batch, stage)
-                given = stage == 0 and batch.error is None and self.ahead is not None and self.ahead.give(batch)
-                if stage == 0 and batch.error is None and not given:
-                    self._compute_columns(batch, 0)
-                over = batch.error is not None or bool(batch.failures) or following == len(self.stages)
-                if over and batch.hidden and batch.error is None and not batch.failures:
-                    self.failures.hide(batch)
-            if not over:
-                if not given:
-                    self._compute_columns(batch, following)
-                over = batch.error is not None
-            if not over:
-                self.stages[following].enter(batch)
-        except Exception as error:
-            batch.fail(error, None)
-            over = True
-        with self._lock:
-            if batch.done:  # it was given up because a function did not return
-                return
-            if over:
-                self._end(batch)
-                return
-            runner = self.stages[following]
-            batch.cursor = 0
-            batch.claimed = False
-            batch.pending = batch.size * runner.strands if runner.per_sample else 0
-            batch.stage = following
-            empty = runner.per_sample and not batch.size
-        if empty:
-            self._advance(batch)
-
-    def _end_of_epoch(self, batch: BatchRun) -> None:
-        """A source has no more data: batches that were scheduled after this one are dropped."""
-        with self._lock:
-            self.course.ended = True
-            self._drop_after(batch)
-
-    def _drop_after(self, batch: BatchRun) -> None:
-        while self._ring and self._ring[-1].index > batch.index:
-            self._ring.pop()
-
-    def _compute_columns(self, batch: BatchRun, stage: int) -> None:
-        for item in self.columns[stage]:
-            try:
-                item.run(batch, self.pool)
-            except Exception as error:
-                return batch.fail(error, item.step)
 
     def check_caller(self) -> None:
         """Refuses callers that would wait forever, before they wait for their turn."""

@@ -57,10 +57,10 @@ class Running(Built):
                 self.feed_input(name, data)
         executor = self._built()
         self.iter_setup()
-        return self._take(executor, handing, 1 if inputs else self._depth())
+        depth = self._depth()
+        return self._take(executor, handing, depth - 1, 1 if inputs else depth)
 
-    def _take(self, executor: "Executor | DebugRun", handing: Handing, first: int = 0) -> Delivered:
-        ahead = self._depth() - 1 if self._api is types.PipelineAPIType.BASIC else 0
+    def _take(self, executor: "Executor | DebugRun", handing: Handing, ahead: int = 0, first: int = 0) -> Delivered:
         delivered = self._checked(executor.take(handing, ahead, first))
         self._note(handing, delivered)
         compiling.first_batches.batch_taken()
