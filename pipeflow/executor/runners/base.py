@@ -115,6 +115,7 @@ class StageRunner:
     keeper: Keeper | None = None  # an object of the user whose state belongs to each batch
     blamed: Step | None = None  # the step of an error if no other is known
     more_ahead = 0  # additional batches in flight
+    chunk_seconds = chunks.SAMPLES  # the limits of the work that a thread takes at once
 
     def takeovers(self) -> int:
         """A number that changes when other code has taken over the work: then earlier times say little."""
@@ -128,11 +129,6 @@ class StageRunner:
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""
-
-    @property
-    def chunk_seconds(self) -> tuple[float, float]:
-        """The limits of the work that a thread takes at once."""
-        return chunks.SAMPLES
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples that a thread takes at once, of those that are left."""

@@ -241,7 +241,7 @@ class Chain:
         """Runs the chain for the samples of the rows; returns those that are done. With ``files`` it reads their files. If it is
         ``timed``, ``settle`` gives the clocks of the steps their times.
         """
-        if not driver.ready(batch) or kernels.kernel_calls.clock() is None:
+        if (files is None and not driver.ready(batch)) or kernels.kernel_calls.clock() is None:
             return NONE  # before the kernels are loaded, or on a system without that clock
         if self._pause:
             self._pause -= 1
@@ -253,11 +253,15 @@ class Chain:
         started = timing.wall(), timing.processor()
         done: list[np.ndarray] = []
         read = 0
-        for kind, samples, numbers in self._kinds(batch, rows) if files is None else self._kind_of_files(rows, files):
+        groups = self._kinds(batch, rows) if files is None else ((files.kind, rows.left, files.paths),)
+        for kind, samples, numbers in groups:
+            known: Sequence[Program] = self._programs.get(kind, ())
             number = 0
             while len(samples) and number < PROGRAMS:
                 try:
-                    program = self._program(kind, number, batch, rows, int(samples[0]))
+                    program = (
+                        known[number] if number < len(known) else self._new(kind, number, batch, rows, int(samples[0]))
+                    )
                 except NotReady as error:
                     self._pause = 0 if isinstance(error, NoExample) else PAUSE
                     break
@@ -311,10 +315,6 @@ class Chain:
         if self._samples >= ENOUGH:
             self.reads = self.reads and self._read <= MOST_READS * self._samples
             self._read = self._samples = 0
-
-    def _kind_of_files(self, rows: ChunkRows, files: ChainFiles) -> Sequence[tuple[Kind, np.ndarray, InputNumbers]]:
-        """The samples as one kind, with the address of each path."""
-        return ((files.kind, rows.left, files.paths),)
 
     def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
@@ -389,11 +389,8 @@ class Chain:
             lap.add(timing.wall() - started[0], timing.processor() - started[1], done)
         return left
 
-    def _program(self, kind: Kind, number: int, batch: BatchRun, rows: ChunkRows, sample: int) -> Program | None:
-        """Returns one program after another for samples of a kind, and then a new one that is made for this sample."""
-        known = self._programs.get(kind)
-        if known is not None and number < len(known):
-            return known[number]
+    def _new(self, kind: Kind, number: int, batch: BatchRun, rows: ChunkRows, sample: int) -> Program | None:
+        """The program with this number for samples of a kind, which is made for this sample unless another thread has made it."""
         with self._lock:
             programs = self._programs.setdefault(kind, [])
             if number < len(programs):

@@ -396,6 +396,9 @@ class Program:
         self._needed = {slot for guard in self._flags_of for slot, _ in guard}
         self._needed |= {slot for _, slot, _, _ in self._columns}
         self._needed |= {slot for table in self._tables for slot in table.slots}
+        # Of the columns that it only reads, if there are any.
+        reads = self._flags_of, self._keys, self._columns, self._tables
+        self._reads = reads if any(reads) else ()
         self._own = [
             (start + offset, find) for call, start in zip(self._calls, starts.tolist()) for offset, find in call.own
         ]  # arrays of the thread, and the places of their addresses in the records
@@ -429,7 +432,7 @@ class Program:
             lines = [(register, begin + 8 * k, apart.strides[0], what, -1) for k, register in enumerate(registers)]
             table = np.concatenate([table, np.array(lines, np.int64)])
         memory = pool.for_device if columns.sent else pool
-        record = self._record_of_thread()
+        record = getattr(self._threads, "record", None) or self._record_of_thread()
         if self._flags is not None and record.room != self._room:
             record.held[self._file] = record.room = self._room
         status = np.empty(count, np.int32)
@@ -529,21 +532,17 @@ class Program:
                 made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag)
                 made.placed.append((values, place.guard))
         try:
-            made.finish(self._columns_read(batch))
+            if self._reads:
+                made.read(columns_of_part(self, batch, self._needed, *self._reads))
+            made.finish()
         except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
             pass
         return made
 
-    def _columns_read(self, batch: BatchRun) -> BatchColumns:
-        """The columns that the program only reads."""
-        return columns_of_part(self, batch, self._needed, self._flags_of, self._keys, self._columns, self._tables)
-
     def _record_of_thread(self) -> "CallRecords":
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""
-        known = getattr(self._threads, "record", None)
-        if known is None:
-            known = self._threads.record = CallRecords(self._record, self._own, self._moves, self._starts, self._first)
-        return known
+        made = self._threads.record = CallRecords(self._record, self._own, self._moves, self._starts, self._first)
+        return made
 
     def _keep_results(
         self,
@@ -561,8 +560,10 @@ class Program:
             for slot, (layout, _) in self.layouts.items():
                 if batch.layouts[slot] is None:
                     batch.layouts[slot] = layout
-            for values, _ in columns.placed:
-                values.placed(len(done), [block for _, block in blocks])
+            if columns.placed:
+                memory = [block for _, block in blocks]
+                for values, _ in columns.placed:
+                    values.placed(len(done), memory)
             return
         active: dict[Guard, np.ndarray] = {(): done}  # those for which a guard is true
         for guard in self._flags_of:

@@ -122,7 +122,7 @@ class BatchColumns:
         self.lasting = True  # False if they belong only to one run
         self.results = self.sent = False  # True if results take memory of their own; if it is only copied to the device
         self._lines: list[tuple[int, int, int, int, int]] = []
-        self._kept: list[np.ndarray] = []
+        self._kept: list[Any] = []  # the memory of the columns
 
     def add(self, register: int, column: np.ndarray, what: int) -> None:
         """Adds a column: numbers of 8 bytes."""
@@ -153,17 +153,16 @@ class BatchColumns:
             return None
         return self.placed[0][0].part(first, first + len(samples), nbytes, memory.take)
 
-    def following(self, first: int) -> "BatchColumns":
-        """Those that are only read, for a batch whose first sample is that sample of these."""
-        made = BatchColumns()
-        made._kept = self._kept
-        made._lines = [(register, at + first * far, far, what, flag) for register, at, far, what, flag in self._lines]
-        return made
+    def read(self, given: "tuple[BatchColumns, int]") -> None:
+        """Adds columns that are only read, those of the samples from this one on."""
+        read, first = given
+        self._kept.append(read._kept)
+        for register, at, far, what, flag in read._lines:
+            self._lines.append((register, at + first * far, far, what, flag))
 
-    def finish(self, read: "BatchColumns") -> None:
-        """All columns are known, with those that the program only reads."""
-        self._kept += read._kept
-        self.table = np.array(self._lines + read._lines, np.int64).reshape(-1, 5)
+    def finish(self) -> None:
+        """All columns are known."""
+        self.table = np.array(self._lines, np.int64).reshape(-1, 5)
 
 
 def columns_read(
@@ -193,24 +192,24 @@ def columns_read(
     return read
 
 
-def columns_of_part(program: Any, batch: BatchRun, needed: Iterable[int], *parts: Any) -> BatchColumns:
-    """The same for a program that needs these slots. If the batch is a part of a long one, they are made once for that."""
-    long, first = batch.part_of or (None, 0)
-    if long is not None and all(_is_part(batch, long, slot) for slot in needed):
-        if program not in long.columns:
-            long.columns[program] = None
-            with contextlib.suppress(NoTable, *PLAIN_ERRORS):  # of another batch
-                long.columns[program] = columns_read(long, *parts)
-        if (known := long.columns[program]) is not None:
-            return known.following(first)
-    return columns_read(batch, *parts)
-
-
-def _is_part(batch: BatchRun, long: BatchRun, slot: int) -> bool:
-    """True if the values of a batch are still those that were made with a long one."""
-    if slot not in batch.ahead:
-        return False
-    return batch.values[slot] is batch.ahead[slot] and long.values[slot] is long.ahead[slot]
+def columns_of_part(program: Any, batch: BatchRun, needed: Iterable[int], *parts: Any) -> tuple[BatchColumns, int]:
+    """The same for a program that needs these slots, and the number of the first sample there. If the batch is a part of a long
+    one, they are made once for that.
+    """
+    if batch.part_of is None:
+        return columns_read(batch, *parts), 0
+    long, first = batch.part_of
+    for slot in needed:  # unless its values are no longer those that were made with the long one
+        if slot not in batch.ahead or batch.values[slot] is not batch.ahead[slot]:
+            return columns_read(batch, *parts), 0
+        if long.values[slot] is not long.ahead[slot]:
+            return columns_read(batch, *parts), 0
+    if program not in long.columns:
+        long.columns[program] = None
+        with contextlib.suppress(NoTable, *PLAIN_ERRORS):  # of another batch
+            long.columns[program] = columns_read(long, *parts)
+    known = long.columns[program]
+    return (columns_read(batch, *parts), 0) if known is None else (known, first)
 
 
 class InputNumbers:

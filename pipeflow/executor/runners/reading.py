@@ -35,6 +35,10 @@ class SourceStage(StageRunner):
         # Readers first: they may return fewer samples at the end of their epoch, and then the other sources return as many.
         self.in_turn = sorted(self.course.sources, key=lambda item: not item.op.fetches)
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
+        self._repeated: tuple[int, list[np.ndarray]] = (
+            -1,
+            [],
+        )  # the number of samples of a batch, and the constants for them
         shares = any(slot.memory == "shared" for slot in plan.slots)
         self.workers = surroundings.workers if shares else None
 
@@ -70,8 +74,12 @@ class SourceStage(StageRunner):
 
     def fill_constants(self, batch: BatchRun) -> None:
         """Fills the slots of constants for the samples of a batch."""
-        for slot, value, layout in self._constants:
-            batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
+        size, views = self._repeated
+        if size != batch.size:  # else they are those of the last batch: nothing can write to them
+            views = [np.broadcast_to(value, (batch.size, *value.shape)) for _, value, _ in self._constants]
+            self._repeated = batch.size, views
+        for (slot, _, layout), view in zip(self._constants, views):
+            batch.values[slot] = view
             batch.layouts[slot] = layout or ""
 
     def _ask(self, batch: BatchRun) -> dict[str, int]:

@@ -143,6 +143,10 @@ class SampleStage(StageRunner):
                 for slot, kind in zip(step.step.outputs, step.storages)
             )
         ]
+        # There is no lower limit with a function that may wait for its call for another sample: the two must not be in the same
+        # chunk.
+        least, most = chunks.SAMPLES if chain is None else chunks.CHAIN
+        self.chunk_seconds = (0.0 if self.meets else least), most
         # True if the chain has all the work, if it describes the samples.
         self._chained_only = chain is not None and not (chain.later or self.together or self.limited)
         if chain is not None:
@@ -164,14 +168,6 @@ class SampleStage(StageRunner):
         seconds = self._seconds_per_sample * min(1.0, self._processors / threads)
         return chunks.chunk_size(left, threads, seconds, self.chunk_seconds)
 
-    @property
-    def chunk_seconds(self) -> tuple[float, float]:
-        """The limits of the work in a chunk. There is no lower limit with a function that may wait for its call for another
-        sample: the two must not be in the same chunk.
-        """
-        least, most = chunks.SAMPLES if self.chain is None else chunks.CHAIN
-        return (0.0 if self.meets else least), most
-
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for the functions of the user in the chain."""
         for step in self.steps:
@@ -184,12 +180,12 @@ class SampleStage(StageRunner):
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
-        done = {self.steps[number] for number in self._done_ahead(batch)}
+        ahead, layouts = self._done_ahead(batch), batch.layouts
         for slot, layout in self._layouts:
-            if not done or slot not in batch.ahead:
-                batch.layouts[slot] = layout
+            if not ahead or slot not in batch.ahead:
+                layouts[slot] = layout
         for step in self._stored:
-            if step in done:
+            if ahead and self.steps.index(step) in ahead:
                 continue
             try:
                 step.enter(batch, self.pool)
@@ -205,7 +201,7 @@ class SampleStage(StageRunner):
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs some samples, one after another."""
-        if not self.steps or len(self._done_ahead(batch)) == len(self.steps):
+        if not self.steps or (self._is_first and len(batch.done_ahead) == len(self.steps)):
             return False
         if len(self.parts) == 1:
             self._run(batch, begin, end, arena, self.steps)

@@ -86,7 +86,8 @@ class WholeStep(BoundStep, StageRunner):
     def _run_all(self, batch: BatchRun) -> None:
         if not self.remade:
             self._run(batch)
-            self._note_state(batch)
+            if self.keeper is not None:
+                self._note_state(batch)
             return
         with self._lock:
             if self._rewound is not None:
@@ -210,7 +211,7 @@ class WholeStep(BoundStep, StageRunner):
         An error is left to the body too.
         """
         (source,), (target,), (spec,) = self.step.inputs, self.step.outputs, self.step.specs
-        values, layout = self._input(batch.values[source], None), batch.layouts[source]
+        values, layout = batch.values[source], batch.layouts[source]
         if type(values) is not PlacedArrays or batch.absent or spec.layout is None:
             return False
         columns, dtype = values.columns, values.dtype
