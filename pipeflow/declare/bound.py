@@ -550,12 +550,11 @@ def _run_whole(
         arguments[name] = [from_sample(kind, sample) for sample in samples] if column is None else column
     if op.batch_hook is not None:
         return list(op.batch_hook(*inputs, args=Args(**arguments), batch=batch))
-    if op.columns_hook is not None and not samples_of and len(inputs) == 1 and type(inputs[0]) is PlacedArrays:
-        columns = inputs[0].columns
-        if columns is not None:
-            made = op.columns_hook(columns, inputs[0].dtype, Args(**arguments), batch)
-            if made is not None:
-                return [made]
+    alone = inputs[0] if len(inputs) == 1 and not samples_of else None
+    if op.columns_hook is not None and type(alone) is PlacedArrays and alone.columns is not None:
+        made = op.columns_hook(alone, Args(**arguments), batch)
+        if made is not None:
+            return [made]
     arguments = op.keywords(arguments)
     if "key" in op.wants:
         arguments["key"] = [seeds.Key(key) for key in batch.keys]

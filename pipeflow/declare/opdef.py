@@ -259,8 +259,8 @@ class OpDef:
         return hook
 
     def columns(self, hook: Callable[..., np.ndarray | None]) -> Callable[..., np.ndarray | None]:
-        """Declares the work on a whole batch whose samples are columns: ``(numbers, dtype, args, batch)``, with the address and
-        the extents of each sample. It returns the output as one array, or None if the body has to compute it.
+        """Declares the work on a whole batch whose samples are columns: ``(samples, args, batch)``, with ``PlacedArrays``. It
+        returns the output as one array, or None if the body has to compute it.
         """
         self.columns_hook = hook
         return hook

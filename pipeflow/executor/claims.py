@@ -28,7 +28,7 @@ class Claims:
         self.threads = threads
         self.alone = False  # in a stage with functions that have parallel="auto", only one thread works at a time
         self.tasks: dict[int, Task] = {}  # thread -> its task
-        self._parted: BatchRun | None = None  # its chunk has strands that are not claimed: a thread may wait for them
+        self.parted: BatchRun | None = None  # its chunk has strands that are not claimed: a thread may wait for them
 
     @property
     def room(self) -> int:
@@ -37,7 +37,7 @@ class Claims:
 
     def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
-        batch = self._parted if last else self.oldest()
+        batch = self.parted if last else self.oldest()
         if batch is None:
             return None
         begin, end, strand = 0, 0, -1
@@ -58,7 +58,7 @@ class Claims:
         is the oldest that no thread has. False if the thread has to look for work.
         """
         batch = task.batch
-        if self._parted is not None or len(self.tasks) > self.threads:
+        if self.parted is not None or len(self.tasks) > self.threads:
             return False
         for other in self._ring:
             if other is batch:
@@ -91,15 +91,15 @@ class Claims:
             batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
         (begin, end), strand = batch.chunk, batch.strand
         batch.strand = (strand + 1) % runner.strands
-        self._parted = batch if batch.strand else None
+        self.parted = batch if batch.strand else None
         if not batch.strand:
             batch.cursor = end
         return begin, end, strand
 
     def oldest(self) -> BatchRun | None:
         """The batch with the oldest work that no thread has."""
-        if self._parted is not None:
-            return self._parted
+        if self.parted is not None:
+            return self.parted
         passed = len(self._stages)  # no earlier batch is before this stage
         waiting = None  # the oldest batch that must wait for something: a thread waits for it if there is no other work
         for batch in self._ring:
@@ -123,8 +123,3 @@ class Claims:
     def _busy(self, stage: int) -> bool:
         """True if a thread works in a stage."""
         return any(task.batch.stage == stage and not task.over for task in self.tasks.values())
-
-    def end(self, batch: BatchRun) -> None:
-        """Notes that a batch is over: its strands are not waited for any more."""
-        if self._parted is batch:
-            self._parted = None

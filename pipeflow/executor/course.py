@@ -24,7 +24,7 @@ class Course:
         self.batch_size = batch_size
         self.checkpointing = checkpointing  # after every batch, objects of the user return their state
         self.sources: list[SourceStep] = []
-        self._limited: list[Source] = []  # those that may have no data for a further batch
+        self.limited: list[Source] = []  # those that may have no data for a further batch
         self.keepers: list[Keeper] = []
         self.at = BatchMark(0, 0, 0)
         self.ending: Ending = "fill"  # how readers end their epochs
@@ -44,7 +44,7 @@ class Course:
 
     def available(self) -> float:
         """The number of batches that the sources can give at once."""
-        return min([source.available() for source in self._limited]) if self._limited else inf
+        return min([source.available() for source in self.limited]) if self.limited else inf
 
     def source(self, name: str) -> Any:
         """The source object of an operator by its name, or None."""
@@ -54,7 +54,7 @@ class Course:
         """A source that has not been read yet."""
         self.sources.append(item)
         if type(item.source).available is not Source.available:
-            self._limited.append(item.source)
+            self.limited.append(item.source)
         self._after["states"][item.step.name] = item.state(self.checkpointing)
 
     # Reading.

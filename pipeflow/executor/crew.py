@@ -141,11 +141,6 @@ class Crew:
                 return
             room -= 1
 
-    @property
-    def changes(self) -> bool:
-        """True if a thread may have to end."""
-        return self.closing or len(self.threads) > self.size
-
     def resize(self, size: int) -> None:
         """Sets the number of threads. Those that are too many end when they have no work, the next call starts missing ones.
 

@@ -126,24 +126,28 @@ class Executor(ThreadWork):
             self._start()
             self._fill(ahead, 1)
 
-    def _fill(self, ahead: int, needed: int) -> None:
-        """Schedules batches until ``ahead`` are in flight; after the ``needed`` ones only those that sources can give at once."""
+    def _fill(self, ahead: int, needed: int) -> bool:
+        """Schedules batches until ``ahead`` are in flight; after the ``needed`` ones only those that sources can give at once.
+        True if so many are in flight now.
+        """
         if self._by_caller or (self.brisk is not None and self.brisk.by_caller):  # the caller makes them, or will soon
             ahead = min(ahead, 1)
         elif ahead > 1 and not self.synchronous:
             ahead += self._more_ahead
         flying = self.in_flight
-        if flying < ahead:
-            # No loop in this block: an interrupt at the jump of a loop leaves the lock closed in Python 3.13.
-            with self._lock:
-                self._schedule_until(ahead, flying, needed)
+        if flying >= ahead:
+            return True
+        # No loop in this block: an interrupt at the jump of a loop leaves the lock closed in Python 3.13.
+        with self._lock:
+            return self._schedule_until(ahead, flying, needed)
 
-    def _schedule_until(self, ahead: int, flying: int, needed: int) -> None:
+    def _schedule_until(self, ahead: int, flying: int, needed: int) -> bool:
         while flying < ahead and not self.course.ended:
-            if flying >= needed and self._available() < 1:
-                return
+            if flying >= needed and self.course.limited and self._available() < 1:
+                return False
             self._schedule()
             flying += 1
+        return flying >= ahead
 
     def schedule(self) -> None:
         """Schedules one more batch."""
@@ -169,9 +173,9 @@ class Executor(ThreadWork):
         """
         with self.turn:
             self._go_on()
-            self._start()
-            if first:
-                self._fill(first, 1)
+            if len(self.crew.threads) < self.crew.size:
+                self._start()
+            enough = self._fill(first, 1) if first else False
             if self.device is not None:
                 self.device.collect()
             batch = self._next(handing.thread)
@@ -207,7 +211,10 @@ class Executor(ThreadWork):
             batch.handing = handing
             if self.brisk is not None and (self.tuner is None or self.tuner.settled):
                 self.brisk.delivered(asked - before, self.measures.last - before)
-            if not self.synchronous and not (self.brisk is not None and self.brisk.by_caller):
+            # If enough batches were in flight before this one was taken, there are `ahead` now.
+            if not (
+                self.synchronous or (enough and ahead < first) or (self.brisk is not None and self.brisk.by_caller)
+            ):
                 self._fill(ahead, 0)
             return delivered
 
@@ -347,7 +354,7 @@ class Executor(ThreadWork):
         index = self._scheduled
         self._scheduled = index + 1
         self._ring.append(BatchRun(index, len(self.plan.slots), self._keys))
-        if not self._by_caller:
+        if self.crew.idle and not self._by_caller:
             self.crew.wake(self._claims.room)
 
     def _available(self) -> float:

@@ -88,7 +88,7 @@ class ThreadWork(RunReports):
                 if self._tasks.get(thread) is not task:  # it was given up: another thread has replaced this one
                     return None
                 lap.leave(clock, batch.index, task.end - task.begin)
-                idle = self.synchronous or self.crew.changes
+                idle = self.synchronous or self.crew.closing or len(self.crew.threads) > self.crew.size
                 if finished and not (idle or batch.done) and self._claims.goes_on(task):
                     if self.crew.idle:
                         self._wake_next()
@@ -146,7 +146,8 @@ class ThreadWork(RunReports):
     def _end(self, batch: BatchRun) -> None:
         """Marks a batch as over."""
         batch.done = True
-        self._claims.end(batch)
+        if self._claims.parted is batch:
+            self._claims.parted = None  # its strands are not waited for any more
         batch.region = None
         batch.stage = len(self.stages)
 

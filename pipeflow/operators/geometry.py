@@ -494,9 +494,10 @@ def pad(
 
 
 @pad.columns
-def _(numbers: np.ndarray, dtype: np.dtype, args: Any, batch: Any) -> np.ndarray | None:
+def _(samples: Any, args: Any, batch: Any) -> np.ndarray | None:
     wanted = args.axes, args.axis_names, args.shape, args.align
-    return padded_columns(numbers, dtype, args.fill_value, wanted, batch.layouts[0], batch.empty)
+    found = samples.columns, samples.extents(), samples.dtype
+    return padded_columns(*found, args.fill_value, wanted, batch.layouts[0], batch.take)
 
 
 pad.loads(load_moving)

@@ -1,7 +1,7 @@
 """Padding samples and whole batches to larger extents, for the operator `pad`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,16 +20,22 @@ def padded_alike(data: list[np.ndarray], fill: Any, args: Sequence[Any], layout:
     if not all(x.dtype == dtype and x.ndim == axes and x.flags.c_contiguous for x in data):
         return None
     numbers = np.array([(x.__array_interface__["data"][0], *x.shape) for x in data], np.int64)
-    return padded_columns(numbers, dtype, fill, args, layout, out)
+    extents = [*zip(*[x.shape for x in data])]
+    return padded_columns(
+        numbers, extents, dtype, fill, args, layout, lambda nbytes: out((nbytes,), np.dtype(np.uint8))
+    )
 
 
 def padded_columns(
-    numbers: np.ndarray, dtype: np.dtype, fill: Any, args: Sequence[Any], layout: str, out: Any
+    numbers: np.ndarray,
+    extents: Sequence[Sequence[int]],
+    dtype: np.dtype,
+    fill: Any,
+    args: Sequence[Any],
+    layout: str,
+    take: Callable[[int], np.ndarray],
 ) -> np.ndarray | None:
-    """The same for samples as columns: address and extents of each."""
-    _, *extents = zip(
-        *numbers.tolist()
-    )  # NumPy would take four calls, each with code that kernels have put out of the caches
+    """The same for samples as columns, address and extents of each, with the extents for each axis; ``take`` gives memory."""
     smallest, largest = [*map(min, extents)], [*map(max, extents)]
     try:
         byte, parts = _fixed(dtype, repr(fill), fill, len(largest), *args, layout)
@@ -47,10 +53,10 @@ def padded_columns(
             return None
     if smallest[2:] != target[2:]:
         return None
-    result = out((len(numbers), *target), dtype)
     inner = math.prod(target[2:]) * dtype.itemsize
-    kernels.moving.frame_columns(numbers, target[0], target[1], inner, byte, result.reshape(-1).view(np.uint8))
-    return result
+    memory = take(len(numbers) * target[0] * target[1] * inner)
+    kernels.moving.frame_columns(numbers, target[0], target[1], inner, byte, memory)
+    return np.ndarray((len(numbers), *target), dtype, memory)
 
 
 @lru_cache(maxsize=64)

@@ -2,9 +2,11 @@
 for each; the array of a sample is made when it is first read.
 """
 
+import ctypes
 import math
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,24 @@ import numpy as np
 _LOCK = threading.Lock()  # for the few instructions in which a column or a block is added
 
 
+@lru_cache(maxsize=64)
+def _integers(count: int) -> Any:
+    return ctypes.c_int64 * count
+
+
 class PlacedArrays(Sequence[Any]):
-    """The arrays of a batch, None for samples that have none yet. Several threads may store different samples."""
+    """The arrays of a batch, None for samples that have none yet. Several threads may store different samples.
+
+    Kernels put the code of NumPy out of the caches, and then each function of NumPy costs 20 us when it is first called. So the
+    numbers are memory of ctypes, as that of the pools is (``memory.py``): its address and its extents are read without NumPy.
+    """
 
     def __init__(self, size: int) -> None:
         self._arrays: list[Any] = [None] * size  # those that were stored as arrays, or have been read
         self._blocks: list[np.ndarray] = []  # with the samples
-        self._numbers: np.ndarray | None = None  # address and extents of each sample that is in a block, and else 0
+        self._memory: Any = None  # address and extents of each sample that is in a block, and else 0; their address;
+        self.address = 0
+        self._numbers: np.ndarray | None = None  # and the same as an array
         self._dtype: np.dtype | None = None
         self._left = size  # samples that are in no block
         self._whole: np.ndarray | None = None  # memory for all samples, if they are likely to have one shape
@@ -29,7 +42,9 @@ class PlacedArrays(Sequence[Any]):
         with _LOCK:
             if self._numbers is None:
                 self._dtype = dtype
-                self._numbers = np.zeros((len(self), 1 + axes), np.int64)
+                self._memory = _integers(len(self) * (1 + axes))()
+                self.address = ctypes.addressof(self._memory)
+                self._numbers = np.ndarray((len(self), 1 + axes), np.int64, self._memory)
         return self._numbers if dtype == self._dtype and self._numbers.shape[1] == 1 + axes else None
 
     def placed(self, samples: int, blocks: Sequence[np.ndarray]) -> None:
@@ -52,13 +67,16 @@ class PlacedArrays(Sequence[Any]):
 
     def one_shape(self) -> tuple[int, ...] | None:
         """The shape of the samples, if all have the same and are columns, else None."""
-        numbers = self.columns
-        if numbers is None or not len(numbers):
+        if self._left or self._numbers is None or not len(self):
             return None
-        _, *shape = numbers[0].tolist()  # a call of NumPy is slow here, because kernels have used the caches
-        extents = numbers[:, 1:].tobytes()
-        same = extents == extents[: 8 * len(shape)] * len(numbers)
-        return tuple(shape) if same else None
+        extents = self.extents()
+        same = all(axis.count(axis[0]) == len(axis) for axis in extents)
+        return tuple([axis[0] for axis in extents]) if same else None
+
+    def extents(self) -> list[list[int]]:
+        """For each axis the extents of all samples, which are columns."""
+        width = len(self._memory) // len(self)
+        return [self._memory[axis::width] for axis in range(1, width)]
 
     def dense(self, shape: tuple[int, ...]) -> np.ndarray | None:
         """The batch as one array, if the samples have this shape and follow one another in one block."""

@@ -485,7 +485,7 @@ def test_chunks_do_not_shrink_because_threads_wait_for_processors(monkeypatch):
             lambda: fn.cast(fn.external_source(source), dtype=types.FLOAT), batch_size=4, num_threads=2
         )()
         stage = sample_stage_of(pipe)
-        stage.chain = None
+        stage._use(None)
         stage._seconds_per_sample = seconds
         return stage.chunk(64, count)
 

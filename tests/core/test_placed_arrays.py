@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
+from pipeflow.executor.runners.program_parts import CallRecords
 from pipeflow.tensors import PlacedArrays, TensorListCPU
 
 FLOAT = np.dtype(np.float32)
@@ -127,3 +128,23 @@ def test_padding_columns_is_padding_arrays(options, shapes):
         return result
 
     assert padded(True) == padded(False)
+
+
+def test_the_extents_are_those_of_each_axis():
+    """With the address of the numbers, which compiled code writes."""
+    values, _ = filled([(2, 3), (1, 4), (5, 2)])
+    assert values.extents() == [[2, 1, 5], [3, 4, 2]]
+    assert values.address == address_of(values.columns)
+    assert values.one_shape() is None
+    assert filled([(2, 3), (2, 3)])[0].one_shape() == (2, 3)
+    assert filled([(2, 3)], size=2)[0].one_shape() is None  # one of them is not placed
+    assert PlacedArrays(0).one_shape() is None
+
+
+def test_a_program_keeps_the_lines_of_its_columns():
+    """Batch after batch, with other addresses and with a result more that becomes an array at once."""
+    records = object.__new__(CallRecords)
+    records._lines, records._table, records._cells = (), np.empty((0, 5), np.int64), memoryview(b"")
+    lines = [(1, 2**40, 8, 2, -1), (2, 2**40 + 8, 8, 2, -1)]
+    for given in (lines, lines, [(1, 2**41, 24, 0, 3), lines[1]], [*lines, (3, 5, 8, 6, -1)], lines[:1], []):
+        assert records.table_of(given).tolist() == [list(line) for line in given]

@@ -123,6 +123,8 @@ class Chain:
             slot for step in steps[:begin] for slot in step.step.outputs
         }  # filled by other steps of the stage
         self.reads = self._reads_files(steps)  # True if it can read the files itself
+        # True if other outputs of that reader are read.
+        self._keeps = self.reads and not {"dense", "table"}.isdisjoint(steps[0].storages[1:])
         self.shorter: Chain | None = None  # the chain that replaces this one if its last steps describe no sample
         self._programs: dict[Kind, list[Program]] = {}
         self._failed = 0
@@ -186,7 +188,7 @@ class Chain:
     def _files_of(self, batch: BatchRun) -> ChainFiles | None:
         step = self._whole[1][0]
         found = batch.columns[step] if step in batch.columns else self._found_files(step, [batch])[0]
-        if found is None or not step.keep_columns(batch, found[1], 1):
+        if found is None or (self._keeps and not step.keep_columns(batch, found[1], 1)):
             return None
         return found[0]
 
@@ -248,7 +250,7 @@ class Chain:
             return NONE
         if self._random:
             random_numbers.ready(batch)
-        times = self._times_of_thread() if timed else None
+        times = (getattr(self._threads, "times", None) or self._times_of_thread()) if timed else None
         spent = self._untimed if times is None else times.spent
         started = timing.wall(), timing.processor()
         done: list[np.ndarray] = []
@@ -279,7 +281,11 @@ class Chain:
                 number += 1
         ended = done[0] if len(done) == 1 else np.concatenate([NONE, *done])
         if files is not None:
-            self._count_reads(read + len(rows.left) - len(ended), len(rows.left))
+            # No lock is needed: a chunk that is not counted does no harm.
+            self._read += read + len(rows.left) - len(ended)
+            self._samples += len(rows.left)
+            if self._samples >= ENOUGH:
+                self._judge_reads()
         if times is not None:
             times.seconds += timing.wall() - started[0]
             times.busy += timing.processor() - started[1]
@@ -293,12 +299,10 @@ class Chain:
 
     def _times_of_thread(self) -> "ChainTimes":
         """The times of the calling thread."""
-        known = getattr(self._threads, "times", None)
-        if known is None:
-            known = self._threads.times = ChainTimes(len(self.steps))
-            with self._lock:
-                self._times.append(known)
-        return known
+        made = self._threads.times = ChainTimes(len(self.steps))
+        with self._lock:
+            self._times.append(made)
+        return made
 
     def settle(self) -> None:
         """Adds to the clocks of the steps what the threads have spent since the last call."""
@@ -307,14 +311,10 @@ class Chain:
             for times in self._times:
                 times.settle(clocks)
 
-    def _count_reads(self, read: int, samples: int) -> None:
-        """Counts reads of files. If many are read again, for other programs or for the steps, the reader reads them once. No
-        lock is needed: a chunk that is not counted does no harm.
-        """
-        self._read, self._samples = self._read + read, self._samples + samples
-        if self._samples >= ENOUGH:
-            self.reads = self.reads and self._read <= MOST_READS * self._samples
-            self._read = self._samples = 0
+    def _judge_reads(self) -> None:
+        """If many files are read again, for other programs or for the steps, the reader reads them once."""
+        self.reads = self.reads and self._read <= MOST_READS * self._samples
+        self._read = self._samples = 0
 
     def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""

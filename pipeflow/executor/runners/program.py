@@ -396,6 +396,11 @@ class Program:
         self._needed = {slot for guard in self._flags_of for slot, _ in guard}
         self._needed |= {slot for _, slot, _, _ in self._columns}
         self._needed |= {slot for table in self._tables for slot in table.slots}
+        # The slots whose layout is known only now.
+        declared = {
+            slot for step in self.chain.steps for slot, spec in zip(step.step.outputs, step.step.specs) if spec.layout
+        }
+        self._undeclared = [slot for slot in self.layouts if slot not in declared]
         # Of the columns that it only reads, if there are any.
         reads = self._flags_of, self._keys, self._columns, self._tables
         self._reads = reads if any(reads) else ()
@@ -421,21 +426,17 @@ class Program:
         tools = kernels.kernel_calls
         count = len(samples)
         columns = self._columns_of(batch)
-        if columns.table is None or (self._permits and not all(permit(count) for permit in self._permits)):
+        if not columns.complete or (self._permits and not all(permit(count) for permit in self._permits)):
             return np.full(count, tools.REFUSED, np.int32)
-        table, apart = columns.table, None
-        if columns.apart:  # results that become arrays at once
-            apart = np.empty((count, sum(1 + len(place.extents) for place in columns.apart)), np.int64)
-            registers = [register for place in columns.apart for register in (place.address, *place.extents)]
-            what = tools.STORED + tools.BY_ROW
-            begin = tools.address_of(apart)
-            lines = [(register, begin + 8 * k, apart.strides[0], what, -1) for k, register in enumerate(registers)]
-            table = np.concatenate([table, np.array(lines, np.int64)])
+        lines, apart = columns.for_run(count) if columns.apart else (columns.lines, None)
         memory = pool.for_device if columns.sent else pool
         record = getattr(self._threads, "record", None) or self._record_of_thread()
         if self._flags is not None and record.room != self._room:
             record.held[self._file] = record.room = self._room
-        status = np.empty(count, np.int32)
+        table = record.table_of(lines)
+        if len(record.status) < count:
+            record.status = np.empty(count, np.int32)
+        status = record.status
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
         begin, least, failed = 0, 0, 0
         block, block_address = NO_MEMORY, 0
@@ -476,6 +477,8 @@ class Program:
                 begin, least, failed = begin + 1, 0, failed + 1
             else:
                 self._scratch = max(self._scratch, more)
+        if failed:
+            status = status[:count].copy()
         good = np.flatnonzero(status == 0) if failed else None
         if good is None or len(good):
             self._keep_results(batch, samples, good, rows, columns, apart, blocks)
@@ -529,12 +532,12 @@ class Program:
                 made.apart.append(place)
             else:
                 made.held.append((place.slot, values))
-                made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag)
+                made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag, values.address)
                 made.placed.append((values, place.guard))
         try:
             if self._reads:
                 made.read(columns_of_part(self, batch, self._needed, *self._reads))
-            made.finish()
+            made.complete = True
         except (NoTable, *PLAIN_ERRORS):  # the steps themselves report the error
             pass
         return made
@@ -557,11 +560,11 @@ class Program:
         """Stores the results of the samples with these places, or of all, in their slots."""
         done = samples if good is None else samples[good]
         if not (self._flags_of or self.given or columns.apart or self.chain.later):  # as nearly always
-            for slot, (layout, _) in self.layouts.items():
+            for slot in self._undeclared:
                 if batch.layouts[slot] is None:
-                    batch.layouts[slot] = layout
+                    batch.layouts[slot] = self.layouts[slot][0]
             if columns.placed:
-                memory = [block for _, block in blocks]
+                memory = [blocks[0][1]] if len(blocks) == 1 else [block for _, block in blocks]
                 for values, _ in columns.placed:
                     values.placed(len(done), memory)
             return

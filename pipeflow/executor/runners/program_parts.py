@@ -26,6 +26,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import PlacedArrays
 
 Guard = tuple[tuple[int, bool], ...]
+Line = tuple[int, int, int, int, int]  # of a column: see ``run`` in kernels/cpu/kernel_calls.py
 NO_MEMORY = np.empty(0, np.uint8)
 BLOCK = 1 << 26  # bytes of results that are allocated at once, unless one sample needs more
 
@@ -79,6 +80,22 @@ class CallRecords:
         self.room = -1
         self.scratch = NO_MEMORY
         self.scratch_address = 0
+        self.status = np.empty(0, np.int32)  # of the samples of a run
+        self._table, self._cells = np.empty((0, 5), np.int64), memoryview(b"")
+        self._lines: Sequence[Line] = ()
+
+    def table_of(self, lines: "Sequence[Line]") -> np.ndarray:
+        """The lines of columns as an array. Those of the next batch differ by a few addresses."""
+        if len(lines) != len(self._lines):
+            self._table = np.array(lines, np.int64).reshape(-1, 5)
+            self._cells = self._table.reshape(-1).data
+        else:
+            for number, (line, known) in enumerate(zip(lines, self._lines)):
+                if line != known:
+                    for place, cell in enumerate(line, 5 * number):
+                        self._cells[place] = cell
+        self._lines = lines
+        return self._table
 
 
 class Place:
@@ -115,28 +132,39 @@ class BatchColumns:
     """The columns of numbers that a program reads and fills for the samples of a batch."""
 
     def __init__(self) -> None:
-        self.table: np.ndarray | None = None  # None if the steps themselves have to process the samples
+        self.complete = False  # if it stays False, the steps themselves have to process the samples
         self.held: list[tuple[int, Any]] = []  # slots, and their values to which the columns belong
         self.placed: list[tuple[PlacedArrays, Guard]] = []  # results that stay columns
         self.apart: list[Place] = []  # the results that become arrays at once
         self.lasting = True  # False if they belong only to one run
         self.results = self.sent = False  # True if results take memory of their own; if it is only copied to the device
-        self._lines: list[tuple[int, int, int, int, int]] = []
+        self.lines: list[Line] = []
         self._kept: list[Any] = []  # the memory of the columns
 
     def add(self, register: int, column: np.ndarray, what: int) -> None:
         """Adds a column: numbers of 8 bytes."""
-        self.add_row((register,), column, what)
+        self._kept.append(column)
+        self.lines.append((register, kernels.kernel_calls.address_of(column), column.strides[0], what, -1))
 
-    def add_row(self, registers: Iterable[int], column: np.ndarray, what: int, flag: int = -1) -> None:
+    def add_row(
+        self, registers: Iterable[int], column: np.ndarray, what: int, flag: int = -1, address: int = 0
+    ) -> None:
         """Adds a column for each register: the numbers of a row belong to a sample. With a ``flag`` they are those of samples for
         which this register is not 0.
         """
         self._kept.append(column)
-        address, distance = kernels.kernel_calls.address_of(column), column.strides[0]
+        address, distance = address or kernels.kernel_calls.address_of(column), column.strides[0]
         for register in registers:
-            self._lines.append((register, address, distance, what, flag))
+            self.lines.append((register, address, distance, what, flag))
             address += 8
+
+    def for_run(self, count: int) -> tuple[list[Line], np.ndarray]:
+        """The lines with those of results that become arrays at once, and the columns of these for so many samples."""
+        tools = kernels.kernel_calls
+        registers = [register for place in self.apart for register in (place.address, *place.extents)]
+        apart = np.empty((count, len(registers)), np.int64)
+        begin, far, what = tools.address_of(apart), apart.strides[0], tools.STORED + tools.BY_ROW
+        return self.lines + [(register, begin + 8 * k, far, what, -1) for k, register in enumerate(registers)], apart
 
     def packed(
         self, places: Sequence[Place], samples: np.ndarray, known: Mapping[int, int], memory: HeapPool
@@ -157,12 +185,8 @@ class BatchColumns:
         """Adds columns that are only read, those of the samples from this one on."""
         read, first = given
         self._kept.append(read._kept)
-        for register, at, far, what, flag in read._lines:
-            self._lines.append((register, at + first * far, far, what, flag))
-
-    def finish(self) -> None:
-        """All columns are known."""
-        self.table = np.array(self._lines, np.int64).reshape(-1, 5)
+        for register, at, far, what, flag in read.lines:
+            self.lines.append((register, at + first * far, far, what, flag))
 
 
 def columns_read(

@@ -247,7 +247,8 @@ class SampleStage(StageRunner):
             return None
         if len(self._numbers) < end:
             self._numbers = np.arange(end)
-        rows = ChunkRows(self.slots, self._numbers[begin:end])
+        whole = not begin and end == len(self._numbers)  # a call of NumPy is slow here
+        rows = ChunkRows(self.slots, self._numbers if whole else self._numbers[begin:end])
         rows.chained = chain.run(batch, rows, arena, self.pool, self._apart(self.steps), files)
         rows.by_chain = files is not None
         return rows

@@ -66,6 +66,10 @@ class WholeStep(BoundStep, StageRunner):
             batch.values[self.step.outputs[0]] = made
             return False
         probe = self.probe
+        if probe is None and not self.remade and self._by_columns is not None:
+            if not self._made_of_columns(batch, self._by_columns):
+                self._run_body(batch)
+            return False
         if probe is None:
             self._run_all(batch)
             return False
@@ -214,13 +218,12 @@ class WholeStep(BoundStep, StageRunner):
         values, layout = batch.values[source], batch.layouts[source]
         if type(values) is not PlacedArrays or batch.absent or spec.layout is None:
             return False
-        columns, dtype = values.columns, values.dtype
-        if columns is None or not len(columns) or dtype not in self.op.dtypes:
+        if values.columns is None or not len(values) or values.dtype not in self.op.dtypes:
             return False
         call = BatchCall(batch.size, lambda: self.batch_keys(batch), [layout or ""], self.pool.take)
         assert self.op.columns_hook is not None
         try:
-            made = self.op.columns_hook(columns, dtype, args, call)
+            made = self.op.columns_hook(values, args, call)
         except PLAIN_ERRORS:
             return False
         if made is None:
@@ -229,8 +232,10 @@ class WholeStep(BoundStep, StageRunner):
         return True
 
     def _run(self, batch: BatchRun) -> None:
-        if self._by_columns is not None and self._made_of_columns(batch, self._by_columns):
-            return
+        if self._by_columns is None or not self._made_of_columns(batch, self._by_columns):
+            self._run_body(batch)
+
+    def _run_body(self, batch: BatchRun) -> None:
         step = self.step
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout
