@@ -84,6 +84,12 @@ def undisturbed(work: Callable[[], None]) -> None:
         raise errors[0]
 
 
+class Inside(threading.local):
+    """True in a thread that works for an executor. The attribute of the class spares the others an exception at each look."""
+
+    active = False
+
+
 class Crew:
     """The threads, and the gates at which they wait.
 
@@ -102,7 +108,7 @@ class Crew:
         self.closing = False
         self.alone = False  # True if no thread can be started: callers do the work
         self.wakers: list[weakref.WeakMethod[Callable[[], None]]] = []
-        self.inside = threading.local()
+        self.inside = Inside()
         self.process = os.getpid()
         self.workers: WorkerPool | None = None
         self.hanging: set[int] = set()  # threads that hang in a function and were replaced

@@ -485,7 +485,7 @@ class Executor(ThreadWork):
             )
         if self.crew.closing:
             raise InvalidState("the pipeline is closed")
-        if getattr(self.crew.inside, "active", False) or (self._at_work and self._works_off()):
+        if self.crew.inside.active or (self._at_work and self._works_off()):
             error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
             add_notes(error, ["pass the data that the function needs as another input"])
             raise error

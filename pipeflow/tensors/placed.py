@@ -69,9 +69,12 @@ class PlacedArrays(Sequence[Any]):
         """The shape of the samples, if all have the same and are columns, else None."""
         if self._left or self._numbers is None or not len(self):
             return None
-        extents = self.extents()
-        same = all(axis.count(axis[0]) == len(axis) for axis in extents)
-        return tuple([axis[0] for axis in extents]) if same else None
+        shape = []
+        for axis in self.extents():
+            if axis.count(axis[0]) != len(axis):
+                return None
+            shape.append(axis[0])
+        return tuple(shape)
 
     def extents(self) -> list[list[int]]:
         """For each axis the extents of all samples, which are columns."""

@@ -135,8 +135,7 @@ class Chain:
         self._lock = threading.Lock()
         self.counting = threading.Lock()  # for the clocks of the steps
         self._guarded = [number for number, step in enumerate(self.steps) if step.step.guard]
-        self._threads = threading.local()
-        self._times: list[ChainTimes] = []  # of all threads
+        self._times: dict[int, ChainTimes] = {}  # by thread; a later thread with the same number continues them
         self._untimed = np.zeros(len(self.steps) + 1, np.int64)  # not read
 
     @classmethod
@@ -250,7 +249,7 @@ class Chain:
             return NONE
         if self._random:
             random_numbers.ready(batch)
-        times = (getattr(self._threads, "times", None) or self._times_of_thread()) if timed else None
+        times = (self._times.get(threading.get_ident()) or self._times_of_thread()) if timed else None
         spent = self._untimed if times is None else times.spent
         started = timing.wall(), timing.processor()
         done: list[np.ndarray] = []
@@ -299,16 +298,14 @@ class Chain:
 
     def _times_of_thread(self) -> "ChainTimes":
         """The times of the calling thread."""
-        made = self._threads.times = ChainTimes(len(self.steps))
-        with self._lock:
-            self._times.append(made)
+        made = self._times[threading.get_ident()] = ChainTimes(len(self.steps))
         return made
 
     def settle(self) -> None:
         """Adds to the clocks of the steps what the threads have spent since the last call."""
         clocks = [*[step.clock for step in self.steps], self._whole[1][0].clock]
         with self.counting:
-            for times in self._times:
+            for times in tuple(self._times.values()):
                 times.settle(clocks)
 
     def _judge_reads(self) -> None:

@@ -85,7 +85,8 @@ class Program:
         self.layouts: dict[int, tuple[str, Guard]] = {}
         self._made: dict[int, KernelCalls] = {}  # the calls of each step
         self._held: list[np.ndarray] = []  # constants, whose addresses the calls have
-        self._threads = threading.local()
+        # By thread; a look into threading.local costs 10 us after kernels. A later thread with the same number may have it.
+        self._records: dict[int, CallRecords] = {}
 
     def record(self, batch: BatchRun, sample: int, arrays: Sequence[np.ndarray]) -> None:
         """Records the work on a first sample."""
@@ -430,7 +431,7 @@ class Program:
             return np.full(count, tools.REFUSED, np.int32)
         lines, apart = columns.for_run(count) if columns.apart else (columns.lines, None)
         memory = pool.for_device if columns.sent else pool
-        record = getattr(self._threads, "record", None) or self._record_of_thread()
+        record = self._records.get(threading.get_ident()) or self._record_of_thread()
         if self._flags is not None and record.room != self._room:
             record.held[self._file] = record.room = self._room
         table = record.table_of(lines)
@@ -544,8 +545,8 @@ class Program:
 
     def _record_of_thread(self) -> "CallRecords":
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""
-        made = self._threads.record = CallRecords(self._record, self._own, self._moves, self._starts, self._first)
-        return made
+        parts = self._record, self._own, self._moves, self._starts, self._first
+        return self._records.setdefault(threading.get_ident(), CallRecords(*parts))
 
     def _keep_results(
         self,
