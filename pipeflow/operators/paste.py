@@ -111,9 +111,7 @@ class PastedRegion(NamedTuple):
     corner: tuple[int, int]
 
 
-# With the extents of the images they decide where the parts are.
 ANCHORS = "in_anchors", "in_anchors_rel", "shapes", "shapes_rel", "out_anchors", "out_anchors_rel"
-OF_REGIONS = "in_ids", "output_size", *ANCHORS
 
 
 def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
@@ -223,30 +221,33 @@ def canvas_shape(args: Any, shape: Sequence[int]) -> tuple[int, int]:
 @multi_paste.batch
 def _(*images: Any, args: Args, batch: BatchCall) -> Any:
     columns = [list(samples) for samples in images]
-    found: list[np.ndarray] = []
     of_batch = [height_width(image.shape) for image in columns[0]], [image.shape[-1] for image in columns[0]]
     known: dict[tuple[Any, ...], Any] = {}  # shape of a canvas and its regions: often the same for all samples
+    canvases: list[tuple[tuple[int, ...], np.dtype, list[Any]]] = []
+    varying = {name: values for name, values in vars(args).items() if isinstance(values, list)}
     for number, first in batch.each(columns[0]):
-        own = Args(**{name: x[number] if isinstance(x, list) else x for name, x in vars(args).items()})
-        if own.in_ids is not None:
-            pool, (sizes, channels) = columns[0], of_batch
-            place = first.shape, *[value if value is None else tuple(value) for value in map(vars(own).get, OF_REGIONS)]
-        else:
-            pool, place = [column[number] for column in columns], ()
+        pool, (sizes, channels) = columns[0], of_batch
+        if args.in_ids is None:
+            pool = [column[number] for column in columns]
             sizes, channels = [height_width(image.shape) for image in pool], [image.shape[-1] for image in pool]
-        if not place or place not in known:
+        place = first.shape, *[tuple(values[number]) for values in varying.values()]
+        if args.in_ids is None or place not in known:
+            own = Args(**{**vars(args), **{name: values[number] for name, values in varying.items()}})
             canvas = canvas_shape(own, first.shape)
             regions = regions_of(own, sizes, canvas, len(columns))
             known[place] = (*first.shape[:-3], *canvas, check_channels(regions, channels)), regions
         shape, regions = known[place]
-        dtype = args.dtype or first.dtype
-        result = batch.empty(shape, dtype)
+        canvases.append((shape, args.dtype or first.dtype, [(pool[region.source], *region[1:]) for region in regions]))
+    shape, dtype, _ = canvases[0]
+    if all(canvas[:2] == (shape, dtype) for canvas in canvases):  # one block is faster to write than several
+        found: Any = batch.empty((len(canvases), *shape), dtype)
+    else:
+        found = [batch.empty(*canvas[:2]) for canvas in canvases]
+    for result, (_, dtype, parts) in zip(found, canvases):
         result[...] = 0
-        for region in regions:
-            (top, left), (tall, wide), (y, x) = region.start, region.extents, region.corner
-            part = pool[region.source][..., top : top + tall, left : left + wide, :]
+        for image, (top, left), (tall, wide), (y, x) in parts:
+            part = image[..., top : top + tall, left : left + wide, :]
             result[..., y : y + tall, x : x + wide, :] = kernels.casting.as_type(part, dtype)
-        found.append(result)
     return [found]
 
 

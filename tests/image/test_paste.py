@@ -99,6 +99,27 @@ def test_a_mosaic_in_a_pipeline():
         assert corners.tolist() == [10 * n + 5 for n in chosen]
 
 
+@pytest.mark.parametrize("heights", [(8, 8, 8), (8, 9, 10)])
+def test_canvases_of_the_extents_of_samples(heights):
+    """Each sample has the start of its own image and of the one before it; canvases of one shape are one array."""
+    images = [np.full((height, 7, 3), 10 * n + 5, np.uint8) for n, height in enumerate(heights)]
+    pairs = [np.int32([n, n - 1 if n else 2]) for n in range(3)]
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def pipe():
+        data, ids = fn.external_source(lambda: images, layout="HWC"), fn.external_source(lambda: pairs)
+        ends = types.Constant(np.int32([[2, 3], [2, 3]]))
+        return fn.multi_paste(data, in_ids=ids, shapes=ends, out_anchors=types.Constant(np.int32([[0, 0], [1, 2]])))
+
+    (canvases,) = pipe().run()
+    for image, (own, other), canvas in zip(images, pairs, canvases.samples(), strict=True):
+        wanted = np.zeros_like(image)
+        wanted[:2, :3], wanted[1:3, 2:5] = 10 * own + 5, 10 * other + 5
+        assert (np.asarray(canvas) == wanted).all()
+    if len(set(heights)) == 1:
+        assert np.shares_memory(canvases.as_array(), canvases.at(1))
+
+
 def test_grid_mask_by_hand():
     """Half of each tile of four, a quarter of it, and moved by one."""
     image = np.full((8, 8), 9, np.uint8)
