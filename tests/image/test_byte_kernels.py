@@ -41,7 +41,7 @@ def test_rows_are_copied_whole_from_any_place_to_any_place(offset):
         assert (memory[begin + 3 * size :] == 7).all()
 
 
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 2047, 2048, 5003])
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 63, 64, 65, 255, 2047, 2048, 5003])
 def test_a_table_says_what_the_arithmetic_says(size):
     """Bytes looked up, however many, are those that are computed one by one."""
     rng = np.random.default_rng(size)

@@ -11,6 +11,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     DATA,
     INDEX,
     INT8,
+    INT16,
     INT32,
     INT64,
     SOON,
@@ -32,7 +33,7 @@ AHEAD = 8  # groups of pixels that are read before the first is written
 
 
 def has_tables() -> bool:
-    """True if this processor looks up 64 bytes at a time. Others compute a factor and an offset faster than a look-up."""
+    """True if this processor looks up 64 bytes at a time. For others a look-up is not much faster than a factor and an offset."""
     return "avx512vbmi" in extensions()
 
 
@@ -44,28 +45,65 @@ def looked_up(builder: Any, parts: list[Any], values: Any) -> Any:
     return builder.select(builder.icmp_signed("<", values, number(0, WIDE)), high, low)
 
 
+HALF = ir.VectorType(INT8, 32)
+
+
+def looked_up_in_sixteenths(builder: Any, parts: list[Any], values: Any) -> Any:
+    """Looks up 32 bytes in a table of 256, whose sixteenths are ``parts``, twice each: the lower half of a byte is its place in a
+    sixteenth, and the bits of the upper half choose between them.
+    """
+    kind = ir.FunctionType(HALF, [HALF, HALF])
+    find = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pshuf.b")
+    place = builder.and_(values, number(15, HALF))
+    words = ir.VectorType(INT16, 16)
+
+    def chosen(first: int, count: int) -> Any:
+        if count == 1:
+            return builder.call(find, [parts[first], place])
+        half = count // 2
+        moved = builder.shl(builder.bitcast(values, words), number({16: 0, 8: 1, 4: 2, 2: 3}[count], words))
+        upper = builder.icmp_signed("<", builder.bitcast(moved, HALF), number(0, HALF))
+        return builder.select(upper, chosen(first + half, half), chosen(first, half))
+
+    return chosen(0, 16)
+
+
+def looks_up() -> tuple[int, Any]:
+    """The number of bytes that this processor looks up at a time, and the function that does it; 1 and None if it cannot."""
+    if has_tables():
+        return 64, looked_up
+    return (32, looked_up_in_sixteenths) if "avx2" in extensions() else (1, None)
+
+
 @vector_function(DATA, DATA, DATA, INDEX)
 def translate_row(builder, source, table, out, total):
     """Sets out[:total] = table[source[:total]]; all are bytes, and the table has 256."""
     source, table, out = source.pointer, table.pointer, out.pointer
-    wide = has_tables()
-    parts = [load(builder, at(builder, table, INT64(64 * i)), WIDE, 1) for i in range(4)] if wide else []
+    together, find = looks_up()
+    kind, parts = many(INT8, together), []
+    if together == 64:
+        parts = [load(builder, at(builder, table, INT64(64 * i)), WIDE, 1) for i in range(4)]
+    elif together == 32:
+        twice = ir.Constant(ir.VectorType(INT32, 32), [*range(16), *range(16)])
+        for i in range(16):
+            part = load(builder, at(builder, table, INT64(16 * i)), ir.VectorType(INT8, 16), 1)
+            parts.append(builder.shuffle_vector(part, part, twice))
 
     def single(place: Any) -> None:
         value = builder.load(at(builder, source, place))
         builder.store(builder.load(at(builder, table, builder.zext(value, INT64))), at(builder, out, place))
 
     def body(first: Any, lanes: int) -> None:
-        if lanes == 1 or not wide:
+        if lanes == 1 or find is None:
             for place in range(lanes):
                 single(builder.add(first, INT64(place)))
             return
-        places = [builder.add(first, INT64(64 * part)) for part in range(lanes // 64)]
-        values = [load(builder, at(builder, source, place), WIDE, 1) for place in places]
+        places = [builder.add(first, INT64(together * part)) for part in range(lanes // together)]
+        values = [load(builder, at(builder, source, place), kind, 1) for place in places]
         for place, value in zip(places, values, strict=True):
-            store(builder, looked_up(builder, parts, value), at(builder, out, place), 1)
+            store(builder, find(builder, parts, value), at(builder, out, place), 1)
 
-    over(builder, total, body, wide=4 if wide else 1, width=64 if wide else 8)
+    over(builder, total, body, wide={64: 4, 32: 2}.get(together, 1), width=max(together, 8))
 
 
 @vector_function(DATA, types.uint8, types.uint8, DATA, INDEX)
