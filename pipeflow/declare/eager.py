@@ -207,10 +207,12 @@ def _signature(inputs: Sequence[Any], form: Any) -> tuple[Any, ...] | None:
     if len(inputs) == 1:
         x = inputs[0]
         return (form, x.shape, x.dtype) if type(x) is np.ndarray else None
+    found = [form]
     for x in inputs:
         if type(x) is not np.ndarray:
             return None
-    return form, *[(x.shape, x.dtype) for x in inputs]
+        found += x.shape, x.dtype
+    return tuple(found)
 
 
 def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written: bytes | None) -> Any:
@@ -247,7 +249,8 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     short = written is not None and all(type(value) in SHORT_KINDS for value in keywords.values())
     op.known_calls[_signature(inputs, written) if short else signature] = run
     if all(map(_frozen, keywords.values())):
-        first, *others = [(x.shape, x.dtype) for x in inputs] or [(None, None)]
+        first = (inputs[0].shape, inputs[0].dtype) if inputs else (None, None)
+        others = [(place, inputs[place].shape, inputs[place].dtype) for place in range(1, len(inputs))]
         op.last_call = keywords, tuple(keywords.values()), len(inputs), *first, others, run
     return run
 

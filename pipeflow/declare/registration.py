@@ -39,7 +39,7 @@ class OpFunction(OpDef):
                 and (
                     not count or (type(data := inputs[0]) is np.ndarray and data.dtype is dtype and data.shape == shape)
                 )
-                and (not others or all(map(_alike, inputs[1:], others)))
+                and (not others or _alike(inputs, others))
             ):
                 try:
                     if not random or type(key) is int:
@@ -86,9 +86,13 @@ class OpFunction(OpDef):
         return find, (self.name,)
 
 
-def _alike(data: Any, spec: tuple[Any, Any]) -> bool:
-    """True for an array with this shape and type."""
-    return type(data) is np.ndarray and data.dtype is spec[1] and data.shape == spec[0]
+def _alike(inputs: Sequence[Any], specs: Sequence[tuple[int, Any, Any]]) -> bool:
+    """True if the inputs at these places are arrays with these shapes and types."""
+    for place, shape, dtype in specs:
+        data = inputs[place]
+        if type(data) is not np.ndarray or data.dtype is not dtype or data.shape != shape:
+            return False
+    return True
 
 
 def _holds_node(value: Any) -> bool:

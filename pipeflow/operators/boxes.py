@@ -556,16 +556,12 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return None
     table, criteria = anchor_table(args.anchors), np.float32(args.criteria)
     offset, means, stds = args.offset, np.array(args.means, np.float32), np.array(args.stds, np.float32)
-    numbers, places = np.empty(0, np.int32), np.empty(0, np.int64)
-    match = kernels.jit.machine_code(kernels.boxes.match, table, table, criteria, places)
-    like = table, table, numbers, places, offset, means, stds, table, numbers
-    encode = kernels.jit.machine_code(kernels.boxes.encode, *like)
+    options, numbers = (criteria, offset, means, stds), np.empty(0, np.int32)
+    rows, classes = np.empty((0, 4), specs[0].dtype), np.empty(0, specs[1].dtype)
+    compute = kernels.jit.machine_code(kernels.boxes.match_and_encode, table, rows, classes, *options, table, numbers)
 
     def run(boxes: np.ndarray, given: np.ndarray, out: Any) -> Any:
-        rows, classes = boxes.astype(np.float32, "C"), given.astype(np.int32).ravel()
-        matched = np.empty(len(table), np.int64)
-        match(table, rows, criteria, matched)
-        encode(table, rows, classes, matched, offset, means, stds, *out)
+        compute(table, np.ascontiguousarray(boxes), given.ravel(), *options, *out)
         return out
 
     return run

@@ -245,9 +245,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     work = kernels.displacement.remap_again(image.dtype, image.shape[2], *options)
     if work is None or mapx.dtype == mapy.dtype == np.float32:
         return work
-    single = np.dtype(np.float32)
+    empty, single, extents = np.empty, np.dtype(np.float32), mapx.shape
+    first, second = (kernels.casting.casting(one.dtype, single) for one in (mapx, mapy))
     return lambda source, map_x, map_y, out: work(
-        source, map_x.astype(single, "C", copy=False), map_y.astype(single, "C", copy=False), out
+        source, first(map_x, empty(extents, single)), second(map_y, empty(extents, single)), out
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pipeflow.declare import Arg, Args, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.effects import rows_and_columns
-from pipeflow.operators.random import generator_ready, normals_ready
+from pipeflow.operators.random import normals_ready
 
 PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
 `fn.remap` applies them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. All of them move
@@ -67,8 +67,8 @@ def check_sigma(sigma: float) -> None:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     check_sigma(args.sigma)
     extents = extents_of(specs[0].shape, specs[0].layout or "")
-    run, generator = kernels.distortions.elastic_again(*extents, args.alpha, args.sigma), generator_ready()
-    return lambda _image, key: run(generator(key).random)
+    run = kernels.distortions.elastic_again(*extents, args.alpha, args.sigma)
+    return lambda _image, key: run(key)
 
 
 def numbers_of(key: Any) -> Callable[[tuple[int, ...]], np.ndarray]:
@@ -200,12 +200,12 @@ def plate_moves(args: Any, key: Any) -> np.ndarray:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     check_moves(args)
     height, width = extents_of(specs[0].shape, specs[0].layout or "")
-    bent = kernels.distortions.bending(args.points, height, width)
+    bent = kernels.distortions.bending(args.points, float(args.scale), height, width)
     if bent is None or args.moves is not None:
         return None
     count = args.points * args.points
     normals = normals_ready(2 * count)
-    return lambda _image, key: bent(normals(key).reshape(-1, 2) * args.scale)
+    return lambda _image, key: bent(normals(key).reshape(-1, 2))
 
 
 @thin_plate.check

@@ -326,6 +326,15 @@ def grid_mask(
     return kernels.masking.grid_mask(image, image.shape[2] if image.ndim == 3 else 1, steps, ratio, out)
 
 
+@grid_mask.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if args.tile < 1 or specs[0].layout not in ("HWC", "HW") or 0 in shape or dtype == np.float16:
+        return None
+    steps = grid_steps(args.tile, args.angle, args.shift_x, args.shift_y)
+    return kernels.masking.masking(shape, dtype, steps, args.ratio)
+
+
 def grid_steps(tile: int, angle: float, shift_x: float, shift_y: float) -> tuple[float, float, float, float]:
     """Cosine and sine of the rotation, and the shifts, in units of a tile."""
     return math.cos(angle) / tile, math.sin(angle) / tile, shift_x / tile, shift_y / tile

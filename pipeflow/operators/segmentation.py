@@ -203,6 +203,22 @@ def random_object_bbox(
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+@random_object_bbox.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    keywords, chance, body = vars(args), args.foreground_prob, random_object_bbox.body
+    like = np.broadcast_to(np.zeros((), specs[0].dtype), specs[0].shape)
+    whole = body(like, **{**keywords, "foreground_prob": 0.0}, key=seeds.Key(0))
+    single = type(whole) is not tuple
+
+    def run(mask: np.ndarray, key: int) -> Any:
+        own = seeds.Key(key)
+        if own.unit(0) < chance:
+            return body(mask, **keywords, key=own)
+        return whole.copy() if single else tuple([part.copy() for part in whole])
+
+    return run
+
+
 @random_object_bbox.outputs
 def _(args: Any) -> int:
     return (1 if args.format == "box" else 2) + args.output_class

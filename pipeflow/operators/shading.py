@@ -234,7 +234,7 @@ def _ready_cloud(op: OpDef, line_of: Callable[[Any, np.dtype], tuple[float, floa
             return None
         check_roughness(args.roughness)
         slope, offset = line_of(args, dtype)
-        return kernels.shading.shading_by_cloud(shape, dtype, args.roughness, less, slope, offset)
+        return kernels.shading.shading_by_cloud(shape, dtype, args.roughness, 1.0, -less, slope, offset)
 
 
 def shadow_line(args: Any, _dtype: np.dtype) -> tuple[float, float]:

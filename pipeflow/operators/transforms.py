@@ -357,13 +357,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     shape = specs[0].shape
     if len(specs) != 2 or len(shape) != 2 or shape[1] != shape[0] + 1 or specs[1].shape != shape:
         return None
-    size, back = shape[1], args.reverse_order
+    back, last, single = args.reverse_order, np.zeros(shape[1]), np.dtype(np.float32)
+    last[-1] = 1.0
+    square, rows = np.vstack([np.empty(shape), last]), shape[0]
 
     def run(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-        both = np.zeros((2, size, size))
-        both[0, :-1], both[1, :-1] = one, two
-        both[:, -1, -1] = 1.0
-        return (both[0] @ both[1] if back else both[1] @ both[0])[:-1].astype(np.float32)
+        first, second = square.copy(), square.copy()
+        first[:rows], second[:rows] = one, two
+        return (first @ second if back else second @ first)[:rows].astype(single)
 
     return run
 

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import seeds
 from pipeflow.declare import Arg, Args, Floats, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, three_channels
-from pipeflow.operators.shading import height_and_width, plasma
+from pipeflow.operators.shading import check_roughness, height_and_width, plasma
 
 PAGE = """Rain, snow and fog for images. Their random numbers depend on the sample's key; all frames of a sequence have
 the same.
@@ -163,17 +162,12 @@ def fog(
 @fog.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     check_fog(args)
-    slope, offset = -args.density, args.density * full_range(specs[0].dtype)
-    factor, rest = np.float32(args.variation), np.float32(1 - args.variation)
-    shade = kernels.shading.shade
-
-    def run(image: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
-        pattern = plasma(image, args.roughness, seeds.Key(key))
-        pattern *= factor
-        pattern += rest
-        return shade(image, pattern, slope, offset, out)
-
-    return run
+    shape, dtype = specs[0].shape, specs[0].dtype
+    if 0 in shape or dtype == np.float16:
+        return None
+    check_roughness(args.roughness)
+    line = args.variation, 1 - args.variation, -args.density, args.density * full_range(dtype)
+    return kernels.shading.shading_by_cloud(shape, dtype, args.roughness, *line)
 
 
 def check_fog(args: Any) -> None:

@@ -8,6 +8,7 @@ from helpers import the_whole_way
 
 from pipeflow import fn, pipeline_def, seeds, types
 from pipeflow.declare import registry
+from pipeflow.kernels import cpu as kernels
 
 EAGER = sys.modules["pipeflow.declare.eager"]  # the package has the function by the same name
 IMAGE = np.random.default_rng(3).integers(0, 256, (9, 11, 3), dtype=np.uint8)
@@ -432,5 +433,15 @@ def test_the_table_of_calls_does_not_grow_without_end():
 
 @pytest.mark.parametrize("key", [0, 1, 12345, (1 << 64) - 1])
 def test_the_key_of_the_first_sample(key):
-    """The short way to it gives that of the table of keys."""
-    assert seeds.first_key(key) == int(seeds.sample_keys(key, np.arange(1))[0])
+    """Both short ways to it give that of the table of keys."""
+    expected = int(seeds.sample_keys(key, np.arange(1))[0])
+    assert seeds.first_key(key) == expected
+    assert kernels.keys.first_key()(key) == expected
+
+
+@pytest.mark.parametrize("key", [-1, 1 << 64, -(1 << 70) - 3])
+def test_every_whole_number_is_a_key(key):
+    """Only its lowest 64 bits count, in the first call and in later ones."""
+    first = fn.random.uniform(key=key & ((1 << 64) - 1), shape=[3])
+    for _ in range(4):
+        np.testing.assert_array_equal(fn.random.uniform(key=key, shape=[3]), first)

@@ -139,6 +139,7 @@ BOXES = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.9, 0.8], [0.0, 0.0, 0.2, 1.
 LABELS, POINTS = np.array([3, 1, 2]), BOXES[:, :2]
 MASK = np.random.default_rng(6).integers(0, 4, (7, 9, 5), dtype=np.uint8)
 PLANE = np.random.default_rng(7).uniform(-2, 12, (6, 8)).astype(np.float32)
+LITERAL = np.array([0x80, *range(8)], np.uint8)  # a block of LZ4 with eight bytes
 WARP = (1.0, 0.2, 3.0, -0.1, 0.9, 1.0)
 OTHERS = [
     lambda key: fn.random_bbox_crop(BOXES, thresholds=[0.2, 0.5], scaling=[0.2, 0.9], aspect_ratio=[0.5, 2.0], key=key),
@@ -251,6 +252,25 @@ OTHERS = [
     lambda key: fn.random_crop_generator(np.array([0, 600]), key=key),
     lambda _: fn.tensor_resize(IMAGE, sizes=[17], axes=[1], interp_type=types.INTERP_GAUSSIAN),
     lambda _: fn.tensor_resize(IMAGE.astype(np.float32), sizes=[4], axes=[0]),
+    lambda _: fn.tensor_resize(PLANE, sizes=[4, 19], dtype=types.FLOAT),
+    lambda _: fn.tensor_resize(IMAGE[..., 0], sizes=[4], axes=[1]),
+    lambda _: fn.box_encoder(BOXES.astype(np.float64), LABELS[:, None], anchors=[0.0, 0.1, 0.5, 0.6] * 3),
+    lambda _: fn.box_encoder(BOXES[:, ::-1], LABELS.astype(np.uint8), anchors=[0.0, 0.1, 0.5, 0.6], criteria=0.1),
+    lambda _: fn.grid_mask(IMAGE[:, ::2], tile=3, angle=0.3, shift_x=1.5),
+    lambda _: fn.grid_mask(PLANE, tile=4, ratio=0.3),
+    lambda _: fn.grid_mask(IMAGE, tile=0),
+    lambda _: fn.decoders.inflate(LITERAL, shape=(2, 4)),
+    lambda _: fn.decoders.inflate(np.repeat(LITERAL, 2)[::2], shape=(2,), dtype=types.UINT32),
+    lambda _: fn.decoders.inflate(LITERAL, shape=(9,)),
+    lambda _: fn.decoders.inflate(LITERAL[:5], shape=(8,)),
+    lambda key: fn.segmentation.random_object_bbox(MASK, foreground_prob=0.5, format="start_end", key=key),
+    lambda key: fn.segmentation.random_object_bbox(MASK, foreground_prob=0.3, output_class=True, k_largest=2, key=key),
+    lambda key: fn.segmentation.random_object_bbox(MASK[:0], format="box", key=key),
+    lambda _: fn.transforms.combine(PLANE[:2, :3], PLANE[2:4, :3], reverse_order=True),
+    lambda _: fn.transforms.combine(PLANE[:3, :4].astype(np.float64), PLANE[3:, :4]),
+    lambda key: fn.distortions.thin_plate(IMAGE, points=3, scale=0, key=key),
+    lambda key: fn.weather.fog(IMAGE.astype(np.float32), variation=0.9, key=key),
+    lambda key: fn.weather.fog(IMAGE, roughness=2.0, key=key),
 ]
 
 

@@ -1,6 +1,5 @@
 """Kernels for the signal itself: sample types, channels, preemphasis, and the begin and end of sound."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -162,23 +161,31 @@ def _span(power, threshold):
     return first, last
 
 
+@kernel
+def _nonsilent(signal, window_length, given, factor, begin, length):
+    """`nonsilent_region`, into two arrays of one number; False if a power is not finite."""
+    power = np.empty(signal.size)
+    _mean_square(signal, window_length, power)
+    loudest = power[0]
+    for i in range(1, power.size):
+        loudest = power[i] if power[i] > loudest or power[i] != power[i] else loudest
+    reference = given if given > 0 else loudest
+    if not np.isfinite(loudest) or not np.isfinite(reference):
+        return False
+    first, last = _span(power, reference * factor)
+    begin[0] = 0 if first > last else max(first - window_length + 1, 0)
+    length[0] = 0 if first > last else last - begin[0] + 1
+    return True
+
+
 def nonsilent_again(dtype: np.dtype, cutoff_db: float, reference_power: float, window_length: int) -> Any:
     """`nonsilent_region` for many calls ``(signal, out)``; for a signal that has no power it raises an error without a reason."""
-    power_of = machine_code(_mean_square, np.empty(0, dtype), window_length, np.empty(0))
-    span = machine_code(_span, np.empty(0), 0.0)
-    factor = 10 ** min(cutoff_db / 10, _LOUDEST)
+    options, number = (window_length, reference_power, 10 ** min(cutoff_db / 10, _LOUDEST)), np.empty(0, np.int32)
+    compute = machine_code(_nonsilent, np.empty(0, dtype), *options, number, number)
 
     def run(signal: NDArray, out: tuple[NDArray, NDArray]) -> tuple[NDArray, NDArray]:
-        power = np.empty(signal.size)
-        power_of(signal.ravel(), window_length, power)
-        loudest = float(np.maximum.reduce(power))  # not a number, or infinite, if any of them is
-        reference = reference_power if reference_power > 0 else loudest
-        if not math.isfinite(loudest) or not math.isfinite(reference):
-            raise ValueError(loudest)
-        first, last = span(power, reference * factor)
-        begin = 0 if first > last else max(first - window_length + 1, 0)
-        out[0].fill(begin)
-        out[1].fill(0 if first > last else last - begin + 1)
+        if not compute(signal.ravel(), *options, out[0].ravel(), out[1].ravel()):
+            raise ValueError
         return out
 
     return run

@@ -231,6 +231,14 @@ def encode(anchors, boxes, labels, matched, offset, means, stds, targets, classe
             targets[i, 0], targets[i, 1], targets[i, 2], targets[i, 3] = x, y, w, h
 
 
+@kernel
+def match_and_encode(anchors, boxes, labels, criteria, offset, means, stds, targets, classes):
+    """`encode` for the boxes that `match` finds."""
+    rows, matched = boxes.astype(np.float32), np.empty(anchors.shape[0], np.int64)
+    match(anchors, rows, criteria, matched)
+    encode(anchors, rows, labels, matched, offset, means, stds, targets, classes)
+
+
 @kernel(fastmath=False)
 def scale_rows(points, factor, offset, out):
     """Multiplies every number by a factor and adds the offset of its coordinate."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
+from pipeflow.kernels.cpu.draws import line_of_floats
 from pipeflow.kernels.cpu.effects import parts_of, sources_of
 from pipeflow.kernels.cpu.jit import kernel, machine_code
 from pipeflow.kernels.cpu.noise import unit
@@ -99,16 +100,16 @@ def adding(height: int, width: int, *places: float) -> Callable[[np.ndarray], tu
 
 def elastic_again(
     height: int, width: int, alpha: float, sigma: float
-) -> Callable[[Callable[..., np.ndarray]], tuple[np.ndarray, np.ndarray]]:
-    """`elastic` for images of one size, for many calls, which get the function that draws numbers."""
+) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+    """`elastic` for images of one size, for many calls with the number of a key."""
     shape, step, own, size = _window(height, width, sigma)
-    scale, less = np.array(2 * alpha / step, np.float32), np.array(alpha / step, np.float32)
-    added_to, blur, single = adding(height, width, 0.0, 1 / step, 1 / step), cv2.GaussianBlur, np.float32
-    border = cv2.BORDER_REFLECT_101
+    line, single, empty = (np.float32(2 * alpha / step), np.float32(-alpha / step)), np.dtype(np.float32), np.empty
+    draw = machine_code(line_of_floats, np.uint64(0), *line, empty(0, single))
+    added_to, blur, border = adding(height, width, 0.0, 1 / step, 1 / step), cv2.GaussianBlur, cv2.BORDER_REFLECT_101
 
-    def run(draw: Callable[..., np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        noise, smooth = draw(shape, single), np.empty(shape, single)
-        np.subtract(np.multiply(noise, scale, noise), less, noise)
+    def run(key: int) -> tuple[np.ndarray, np.ndarray]:
+        noise, smooth = empty(shape, single), empty(shape, single)
+        draw(key, *line, noise.ravel())
         blur(noise[0], size, own, smooth[0], 0, border)
         blur(noise[1], size, own, smooth[1], 0, border)
         return added_to(smooth)
@@ -265,7 +266,7 @@ def _bent(distance2: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def plate_shares(side: int, rows: int, columns: int) -> np.ndarray:
-    """The share of the move of each of `side` x `side` points in the moves of the nodes: (nodes, points)."""
+    """The share of the move of each of `side` x `side` points in the moves of the nodes: (points, nodes)."""
     points = plate_points(side)
     count = len(points)
     system = np.zeros((count + 3, count + 3))
@@ -280,7 +281,19 @@ def plate_shares(side: int, rows: int, columns: int) -> np.ndarray:
     )
     places = np.stack([x, y], axis=1)
     bent = _bent(((places[:, None] - points) ** 2).sum(-1))
-    return bent @ solved[:count] + solved[count] + places @ solved[count + 1 :]
+    return np.ascontiguousarray((bent @ solved[:count] + solved[count] + places @ solved[count + 1 :]).T)
+
+
+@kernel(fastmath=False)
+def bend_nodes(moves, scale, extents, shares, nodes):
+    """The moves of the nodes in pixels: the sums of the scaled moves of all points, times the shares."""
+    found = np.zeros(nodes.shape)
+    for point in range(moves.shape[0]):
+        x, y = moves[point, 0] * scale * extents[0], moves[point, 1] * scale * extents[1]
+        for node in range(nodes.shape[1]):
+            found[0, node] += x * shares[point, node]
+            found[1, node] += y * shares[point, node]
+    nodes[:] = found
 
 
 def plate_points(side: int) -> np.ndarray:
@@ -298,18 +311,36 @@ def thin_plate_grid(moves: np.ndarray, height: int, width: int) -> Grid:
     rows, columns = -(-height // COARSE), -(-width // COARSE)
     few = (rows + 1) * (columns + 1) * len(moves) <= MANY_SHARES
     shares = plate_shares(side, rows, columns) if few else plate_shares.__wrapped__(side, rows, columns)
-    found = (moves * (width, height)).T @ shares.T
-    return even_grid(found.astype(np.float32).reshape(2, rows + 1, columns + 1), height, width)
+    nodes = np.empty((2, rows + 1, columns + 1), np.float32)
+    bend_nodes(np.ascontiguousarray(moves), 1.0, (float(width), float(height)), shares, nodes.reshape(2, -1))
+    return even_grid(nodes, height, width)
 
 
-def bending(side: int, height: int, width: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """`thin_plate` of images of one size, for many calls; None for a large table."""
+def bending(
+    side: int, scale: float, height: int, width: int
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """`thin_plate` of images of one size, for many calls with moves before the scale; None for a large table."""
     rows, columns = -(-height // COARSE), -(-width // COARSE)
     if (rows + 1) * (columns + 1) * side * side > MANY_SHARES:
         return None
-    shares, extents, shape = plate_shares(side, rows, columns).T, np.array((width, height)), (2, rows + 1, columns + 1)
-    run = adding(height, width, *even_grid(np.empty(shape), height, width)[1:])
-    return lambda moves: run(((moves * extents).T @ shares).astype(np.float32).reshape(shape))
+    shares, extents, shape = (
+        plate_shares(side, rows, columns),
+        (float(width), float(height)),
+        (2, rows + 1, columns + 1),
+    )
+    add_to, flat, single = (
+        adding(height, width, *even_grid(np.empty(shape), height, width)[1:]),
+        (2, -1),
+        np.dtype(np.float32),
+    )
+    bend = machine_code(bend_nodes, np.empty((0, 2)), scale, extents, shares, np.empty((2, 0), np.float32))
+
+    def run(moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nodes = np.empty(shape, single)
+        bend(moves, scale, extents, shares, nodes.reshape(flat))
+        return add_to(nodes)
+
+    return run
 
 
 def thin_plate(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -50,6 +50,23 @@ def state_of(key, words):
 
 
 @kernel(fastmath=False)
+def line_of_floats(key, factor, rest, out):
+    """`factor * x + rest` of the float32 numbers x that NumPy's generator with this key draws first (SFC64, two numbers from each
+    word).
+    """
+    words, step = np.empty(5, np.uint64), np.float32(2.0**-24)
+    state_of(key, words)
+    a, b, c, count = words[0], words[1], words[2], words[3]
+    for i in range(0, out.size, 2):
+        drawn = a + b + count
+        count += U(1)
+        a, b, c = b ^ (b >> U(11)), c + (c << U(3)), ((c << U(24)) | (c >> U(40))) + drawn
+        for half in range(min(2, out.size - i)):
+            out[i + half] = np.float32((drawn & U(0xFFFFFFFF)) >> U(8)) * step * factor + rest
+            drawn >>= U(32)
+
+
+@kernel(fastmath=False)
 def places_of(key, below, out):
     """The first random integers from 0 to below `below` of one key, as `units_of` makes them."""
     for j in range(out.size):

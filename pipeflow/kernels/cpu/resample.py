@@ -314,15 +314,24 @@ def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> Non
 def resampling(
     given: tuple[int, ...], wanted: tuple[int, ...], dtype: np.dtype, to: np.dtype, tables: Sequence[Taps]
 ) -> Filling | None:
-    """`resample_any` of images (H, W, several channels) of one shape, for many calls; None if it takes other steps."""
-    if len(tables) != 2 or len(given) != 3 or (dtype, to) not in TUNED or given[2] == 1 or 0 in (*given, *wanted):
+    """`resample_any` of images (H, W, C) of one shape, for many calls; None if it takes other steps."""
+    if len(tables) != 2 or len(given) != 3 or (dtype, to) not in TUNED or 0 in (*given, *wanted):
         return None
     (y, x), (height, width, pixel) = tables, given
     nearest = dtype == to and y[1].shape[1] == x[1].shape[1] == 1
     if nearest or enlarging.fits(np.empty(given, dtype), y, x, np.empty(wanted, to)):
         return None
     rows, result = (height, width * pixel), (wanted[0], wanted[1] * pixel)
-    compute = machine_code(resample, np.empty((1, 1), dtype), pixel, y, x, np.empty((1, 1), to))
+    like, target = np.empty((1, 1), dtype), np.empty((1, 1), to)
+    if pixel == 1:
+        plane = machine_code(resample_plane, like, y, x, target)
+
+        def run_plane(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+            plane(image.ravel().reshape(rows), y, x, out.reshape(result))
+            return out
+
+        return run_plane
+    compute = machine_code(resample, like, pixel, y, x, target)
 
     def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
         compute(image.ravel().reshape(rows), pixel, y, x, out.reshape(result))

@@ -167,24 +167,30 @@ def plasma(key: int, roughness: float, height: int, width: int) -> np.ndarray:
     return out
 
 
+@kernel(fastmath=False)
+def scale_and_move(pattern, factor, rest):
+    """Multiplies numbers by a factor and adds another number, each step rounded, as NumPy does it."""
+    for y in range(pattern.shape[0]):
+        for x in range(pattern.shape[1]):
+            pattern[y, x] = pattern[y, x] * factor + rest
+
+
 @kernel
-def shade_by_plasma(source, key, levels, roughness, less, slope, offset, out):
-    """Shades an image by a cloud minus a number."""
+def shade_by_plasma(source, key, levels, roughness, factor, rest, slope, offset, out):
+    """Shades an image by a cloud times a factor plus a number."""
     height, channels = len(source), out.shape[2]
     pattern = np.empty((height, source.shape[1] // channels), np.float32)
     spread_rows(plasma_lattices(key, levels, roughness, height, pattern.shape[1]), pattern)
-    for y in range(height):
-        for x in range(pattern.shape[1]):
-            pattern[y, x] -= less
+    scale_and_move(pattern, factor, rest)
     shade_rows(source, pattern, slope, offset, out.reshape(source.shape))
 
 
 def shading_by_cloud(
-    shape: tuple[int, ...], dtype: np.dtype, roughness: float, less: float, slope: float, offset: float
+    shape: tuple[int, ...], dtype: np.dtype, roughness: float, factor: float, rest: float, slope: float, offset: float
 ) -> Callable[[np.ndarray, np.ndarray, Any], np.ndarray]:
-    """Shades images of a shape by a cloud minus a number, for many calls."""
+    """Shades images of a shape by a cloud times a factor plus a number, for many calls."""
     rows, levels = (shape[0], shape[1] * shape[2]), (max(shape[:2]) - 1).bit_length()
-    numbers = levels, roughness, np.float32(less), np.float32(slope), np.float32(offset)
+    numbers = levels, roughness, *map(np.float32, (factor, rest, slope, offset))
     compute = machine_code(shade_by_plasma, np.empty((1, 1), dtype), np.uint64(0), *numbers, np.empty((1, 1, 1), dtype))
 
     def run(source: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
