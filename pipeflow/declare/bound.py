@@ -14,6 +14,7 @@ from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.short_calls import short_form
 from pipeflow.declare.specs import UNKNOWN, Spec
+from pipeflow.declare.tables import NoTable
 from pipeflow.declare.values import READY, OfSample, check_finite, column_values, from_sample, refused
 from pipeflow.errors import count_of, widened
 from pipeflow.kernels import cpu as kernels
@@ -236,17 +237,23 @@ class Bound:
             return self._frames_prepared(inputs, kind.layouts)
         specs = self._static_out(kind, inputs)
         memory = self._wants_out and specs is not None
-        op, body, count, constants = self.op, self.op.body, self.count, self.constants
+        op, count = self.op, self.count
         own, make = self._specs(inputs, kind.layouts), _maker(specs if memory else None, count)
         short = self._short(own, inputs, memory) if memory or not self._wants_out or op.unsized else None
-        if short is not None:
-            single = specs if memory and count == 1 and len(inputs) == 1 else None
-            return _with_memory(short, single, make if memory else None, op.draws)
-        if op.traits_of(constants).granularity == "batch":
-            raise ValueError("the operator works on batches, and has no short form for one sample")
-        if not memory and self._wants_out:
-            make = _allocators(count)
-        fixed, draw = self._keywords, op.draw_hook
+        whole = None
+        if short is None or op.unsized:
+            if op.traits_of(self.constants).granularity == "batch":
+                raise ValueError("the operator works on batches, and has no short form for one sample")
+            whole = self._with_body(kind, own, make if memory or not self._wants_out else _allocators(count))
+            if short is None:
+                return whole
+        single = specs if memory and count == 1 and len(inputs) == 1 else None
+        run = _with_memory(short, single, make if memory else None, op.draws)
+        return run if whole is None else _either(run, whole)
+
+    def _with_body(self, kind: Signature, own: tuple[Spec, ...], make: Callable[[], Any]) -> Callable[..., Any]:
+        """`prepared` by the body; ``make`` makes what it gets as ``out``."""
+        op, body, constants, fixed, draw = self.op, self.op.body, self.constants, self._keywords, self.op.draw_hook
         common: dict[str, Any] = {"layouts": kind.layouts} if self._wants_layouts else {}
         if self._wants_source:
             common["source"] = ""
@@ -478,6 +485,18 @@ def _with_memory(
     if make is not None:
         return lambda inputs, _key: short(*inputs, make())
     return lambda inputs, _key: short(*inputs)
+
+
+def _either(run: Callable[..., Any], whole: Callable[..., Any]) -> Callable[..., Any]:
+    """A short form that describes files of one kind, and the body for the others."""
+
+    def either(inputs: Sequence[np.ndarray], key: Any) -> Any:
+        try:
+            return run(inputs, key)
+        except NoTable:
+            return whole(inputs, key)
+
+    return either
 
 
 def _first_key() -> Callable[[int], int]:

@@ -266,6 +266,12 @@ class KernelCalls:
         else:
             require(condition)
 
+    def require_aligned(self, array: KernelArray) -> None:
+        """The calls describe only samples in which this array begins at a multiple of the size of its elements."""
+        address, size = array.address, array.dtype.itemsize
+        if isinstance(address, Number):  # else it is a part of an array of NumPy, which knows if it is aligned
+            self.require(address // size * size == address)
+
     def row(self, make: MakeRows) -> KernelArray:
         """The row of the sample in a table that is computed once for each batch, from arguments that may vary."""
         assert self._rows is not None

@@ -7,6 +7,7 @@ body runs, as it does for a sample that the record does not describe.
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,15 +24,21 @@ SOME_KEY = 1  # of the first sample
 
 
 class NumberedMemory:
-    """The address of an array: the number of its memory. There is no arithmetic with it."""
+    """The address of an array: the number of its memory, and the place in bytes where the array begins in it."""
 
-    def __init__(self, number: int, known: np.ndarray | None, dtype: np.dtype | None, extents: Any) -> None:
-        self.number, self.known, self.dtype, self.extents = number, known, dtype, extents
+    def __init__(
+        self, number: int, known: np.ndarray | None, dtype: np.dtype | None, extents: Any, begin: Any = None
+    ) -> None:
+        self.number, self.known, self.dtype, self.extents, self.begin = number, known, dtype, extents, begin
+
+    def __add__(self, begin: Any) -> "NumberedMemory":
+        require(self.begin is None and (self.dtype is None or self.dtype.itemsize == 1))
+        return NumberedMemory(self.number, None, None, (), begin)
 
     def _none(self, _other: Any) -> NoReturn:
         raise NoTable
 
-    __add__ = __radd__ = __sub__ = __floordiv__ = _none
+    __radd__ = __sub__ = __floordiv__ = _none
 
 
 class _Record:
@@ -123,6 +130,14 @@ class _Record:
         """The text of an array: its memory, with other type and extents if they are not its own."""
         memory, extents = array.address, array.extents
         text, dtype = f"m{memory.number}", memory.dtype
+        if memory.begin is not None:
+            size = prod(extents) * array.dtype.itemsize
+            part, begin = self.take(None, None, ()), self.text_of(memory.begin)
+            part_of = (
+                f"m{part.number} = {text}[{begin} : {begin} + {self.text_of(size)}].view({self.name_of(array.dtype)})"
+            )
+            self.lines += [part_of, f"if not m{part.number}.flags.aligned: raise NoTable"]
+            return f"m{part.number}.reshape({self.tuple_of(extents)})"
         other = dtype is None or dtype != array.dtype  # None equals float64
         pairs = zip(extents, memory.extents) if len(extents) == len(memory.extents) else [(0, 1)]
         if not other and all(a is b or (type(a) is type(b) is int and a == b) for a, b in pairs):

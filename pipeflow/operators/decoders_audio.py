@@ -43,6 +43,7 @@ DECODED_TYPES = {np.dtype(np.int16): "int16", np.dtype(np.int32): "int32", FLOAT
     compiled=True,
     takes=RESAMPLING,
     dtypes="uint8 text",
+    unsized=True,
     examples=["fn.decoders.audio(encoded_sound, downmix=True)"],
 )
 def audio(
@@ -169,7 +170,7 @@ def _(_specs: tuple[Spec, ...], args: Args) -> tuple[Spec, Spec]:
 def _(calls: KernelCalls) -> None:
     args, encoded = calls.args, calls.input
     headers, flac = kernels.audio_headers, kernels.audio_flac
-    calls.require(encoded.dtype == np.uint8 and args.dtype == FLOAT)
+    calls.require(len(encoded.extents) == 1 and encoded.dtype == np.uint8 and args.dtype == FLOAT)
     *fixed, begin, frames = calls.read(headers.read, encoded.flat)
     kind, bits, channels, rate, block = map(index, fixed)
     calls.require(kind != headers.UNKNOWN and (kind == headers.WAV or bits == 16) and args.sample_rate >= 0)
@@ -196,9 +197,8 @@ def _(calls: KernelCalls) -> None:
         _, decoded = calls.call(flac.decode_frames, *options)
         calls.require(decoded == frames)
     else:
-        address = encoded.address + begin
-        calls.require(address // stored.itemsize * stored.itemsize == address)
-        samples = KernelArray(address, (count,), stored)
+        samples = KernelArray(encoded.address + begin, (count,), stored)
+        calls.require_aligned(samples)
     out = calls.output((length,) if args.downmix else (length, channels), FLOAT)
     direct = not mono or (target == rate and channels == 1)
     sound = out.flat if direct else calls.scratch((count,), FLOAT)

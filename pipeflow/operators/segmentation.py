@@ -295,6 +295,17 @@ def select_masks(
     return np.array(rows, INT32).reshape(-1, 3), kept
 
 
+@select_masks.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    ids, polygons, vertices = specs
+    if len(ids.shape) != 1 or len(vertices.shape) != 2 or len(polygons.shape) != 2 or polygons.shape[1] != 3:
+        return None
+    if np.uint64 in (ids.dtype, polygons.dtype):
+        return None
+    options = polygons.shape[0], vertices.shape[0], bool(args.reindex_masks)
+    return kernels.segmentation.selecting(ids.dtype, polygons.dtype, *options)
+
+
 @select_masks.many
 def _(many: Many) -> tuple[list[np.ndarray], list[np.ndarray]]:
     ids, polygons, vertices = many.joined(0, 1), many.joined(1, 2), many.joined(2, 2)

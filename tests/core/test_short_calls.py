@@ -1,5 +1,8 @@
 """Repeated calls on arrays make the kernel calls that an operator declares, without its body."""
 
+import io
+import wave
+
 import numba
 import numpy as np
 import pytest
@@ -139,6 +142,7 @@ BOXES = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.9, 0.8], [0.0, 0.0, 0.2, 1.
 LABELS, POINTS = np.array([3, 1, 2]), BOXES[:, :2]
 MASK = np.random.default_rng(6).integers(0, 4, (7, 9, 5), dtype=np.uint8)
 PLANE = np.random.default_rng(7).uniform(-2, 12, (6, 8)).astype(np.float32)
+POLYGONS = np.array([[2, 0, 3], [5, 1, 5], [7, 0, 6], [2, 3, 3], [7, 0, 6]])
 LITERAL = np.array([0x80, *range(8)], np.uint8)  # a block of LZ4 with eight bytes
 WARP = (1.0, 0.2, 3.0, -0.1, 0.9, 1.0)
 OTHERS = [
@@ -271,6 +275,12 @@ OTHERS = [
     lambda key: fn.distortions.thin_plate(IMAGE, points=3, scale=0, key=key),
     lambda key: fn.weather.fog(IMAGE.astype(np.float32), variation=0.9, key=key),
     lambda key: fn.weather.fog(IMAGE, roughness=2.0, key=key),
+    lambda _: fn.segmentation.select_masks(np.array([2, 5]), POLYGONS, PLANE),
+    lambda _: fn.segmentation.select_masks(np.array([5, 2, 7], np.int16), POLYGONS, PLANE, reindex_masks=True),
+    lambda _: fn.segmentation.select_masks(np.array([5, 2, 5]), POLYGONS, PLANE),
+    lambda _: fn.segmentation.select_masks(np.array([3]), POLYGONS, PLANE),
+    lambda _: fn.segmentation.select_masks(np.array([7, 5]), POLYGONS, PLANE[:4]),
+    lambda _: fn.segmentation.select_masks(np.array([], np.int32), POLYGONS, PLANE),
 ]
 
 
@@ -291,3 +301,31 @@ def test_other_arguments_have_the_same_result_again(call):
         op.forget_calls()
     for key in (3, 3, 3, 4, 5, (1 << 63) + 5, 7, 8, 9):
         assert outcome(lambda key=key: call(key)) == outcome(lambda key=key: the_whole_way(lambda: call(key)))
+
+
+def wav(channels, width, count):
+    """A WAV file with some sound."""
+    file, sound = io.BytesIO(), np.random.default_rng(count).bytes(channels * width * count)
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(channels)
+        writer.setsampwidth(width)
+        writer.setframerate(8000)
+        writer.writeframes(sound)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def test_files_of_several_kinds_take_turns(monkeypatch):
+    """A short form is for files of one kind, of all lengths and at all places in memory; the body decodes the others."""
+    op = registry["decoders.audio"]
+    op.forget_calls()
+    monkeypatch.setattr(kernels.jit, "kept", lambda *_: True)  # the kernels may be compiled
+    files = [wav(1, 2, 40), wav(1, 2, 40), wav(1, 2, 90), wav(2, 2, 40), wav(1, 1, 50), wav(1, 4, 40), wav(1, 2, 41)]
+    odd = np.empty(len(files[0]) + 1, np.uint8)[1:]
+    odd[:] = files[0]
+    for file in [*files, odd, *files]:
+        got = fn.decoders.audio(file)
+        for one, other in zip(got, the_whole_way(lambda file=file: fn.decoders.audio(file)), strict=True):
+            np.testing.assert_array_equal(one, other)
+    monkeypatch.setattr(op, "body", None)
+    sound, rate = fn.decoders.audio(files[2])
+    assert (sound.shape, rate) == ((90, 1), 8000)

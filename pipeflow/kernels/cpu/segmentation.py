@@ -1,10 +1,12 @@
 """Masks: the boxes around connected elements."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, machine_code, plain
 from pipeflow.kernels.cpu.random_windows import integer
 
 
@@ -230,6 +232,51 @@ def select_polygons(ids, id_ends, polygons, polygon_ends, vertex_ends, reindex, 
             if not known:
                 return False
     return True
+
+
+@kernel
+def select_alone(ids, polygons, length, reindex, rows, places):
+    """`select_polygons` for one sample: the numbers of rows and of places; -1 for an error, or if there is too little room."""
+    row, place = 0, 0
+    for number in range(ids.size):
+        mask = np.int64(ids[number])
+        for other in range(number):
+            if ids[other] == ids[number]:
+                return -1, 0
+        begun, shown = row, number if reindex else mask
+        for polygon in range(polygons.shape[0]):
+            if np.int64(polygons[polygon, 0]) != mask:
+                continue
+            first, last = np.int64(polygons[polygon, 1]), np.int64(polygons[polygon, 2])
+            if (
+                not 0 <= first <= last <= length
+                or place + last - first > places.size
+                or not -(1 << 31) <= shown < 1 << 31
+            ):
+                return -1, 0
+            rows[row, 0], rows[row, 1], rows[row, 2] = shown, place, place + last - first
+            row += 1
+            for vertex in range(first, last):
+                places[place] = vertex
+                place += 1
+        if row == begun:
+            return -1, 0
+    return row, place
+
+
+def selecting(ids: np.dtype, polygons: np.dtype, most: int, length: int, reindex: bool) -> Callable[..., Any]:
+    """`select` of one sample for many calls ``(ids, polygons, vertices)``; with so many polygons and vertices."""
+    rows, places, empty = np.empty((0, 3), np.int32), np.empty(0, np.int64), np.empty
+    compute = machine_code(select_alone, empty(0, ids), empty((0, 3), polygons), length, reindex, rows, places)
+
+    def run(given: np.ndarray, known: np.ndarray, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found, kept = empty((most, 3), np.int32), empty(2 * length, np.int64)
+        row, place = compute(given.ravel(), np.ascontiguousarray(known), length, reindex, found, kept)
+        if row < 0:
+            raise ValueError
+        return found if row == most else found[:row].copy(), vertices.take(kept[:place], 0)
+
+    return run
 
 
 def select(
