@@ -8,15 +8,14 @@ of the user it does this only if the code shows that nothing can notice the thre
 
 from collections.abc import Sequence
 from math import inf
-from statistics import median
 
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.settings import Settings
 
-MOST_SECONDS = 1e-3  # from one batch to the next
+MOST_SECONDS = 1e-3  # from one batch to the next, on average
 OWN_SECONDS = 2e-4  # of them in the caller's own code
-ENOUGH = 16  # batches until the other way is tried
+ENOUGH = 16  # batches until the other way is tried, at least; the loop may get as many as are made ahead at once, and then wait
 SLOW = 4  # each slow batch counts as so many quick ones
 MOST_SLOW = 8  # a program may be interrupted now and then
 MOST_BATCHES = 4096  # as above, after ways that were not faster
@@ -25,11 +24,14 @@ MOST_BATCHES = 4096  # as above, after ways that were not faster
 class Brisk:
     """Chooses who makes the batches: the caller, or threads. The executor follows ``by_caller`` when no batch is in flight."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int = 0) -> None:
+        """``ahead``: the number of batches that threads make ahead."""
         self.by_caller = False
+        self._ahead = ahead
+        self._skip = 0  # batches that were made in the other way
         self._periods: list[float] = []  # seconds from one batch to the next
         self._slow = 0  # grows with slow batches and falls with quick ones
-        self._needed = ENOUGH
+        self._needed = max(ENOUGH, 2 * ahead)
         self._with_threads = inf
 
     @classmethod
@@ -40,26 +42,38 @@ class Brisk:
         if any(runner.meets or runner.strands > 1 for runner in stages):
             return None
         steps = [item for runner in stages for item in runner.steps]
-        return None if any(_stays_in_threads(item) for item in steps) else cls()
+        return None if any(_stays_in_threads(item) for item in steps) else cls(settings.depth)
 
     def delivered(self, own: float, period: float) -> None:
         """Counts a batch: the seconds since the last one, and those of them that passed until the caller came for it."""
-        if own > OWN_SECONDS or period > MOST_SECONDS:
+        if own > OWN_SECONDS or period > MOST_SECONDS * (1 if self.by_caller else max(1, self._ahead)):
             self._slow += SLOW
             if self._slow > MOST_SLOW:
-                self._slow, self.by_caller = MOST_SLOW, False
+                self._slow = MOST_SLOW
                 self._periods.clear()
+                self._use(by_caller=False)
             return
         self._slow = max(0, self._slow - 1)
+        if self._skip > 0:
+            self._skip -= 1
+            return
         self._periods.append(period)
         if len(self._periods) < self._needed:
             return
-        typical = median(self._periods)
+        # The mean, without one that may be an accident: with threads, some batches come at once, and others after a wait.
+        typical = (sum(self._periods) - max(self._periods)) / (len(self._periods) - 1)
         self._periods.clear()
         if not self.by_caller:
-            self.by_caller, self._with_threads = True, typical
+            self._with_threads = typical
+            self._use(by_caller=typical <= MOST_SECONDS)
         elif typical > self._with_threads:  # several threads share the work
-            self.by_caller, self._needed = False, min(2 * self._needed, MOST_BATCHES)
+            self._needed = min(2 * self._needed, MOST_BATCHES)
+            self._use(by_caller=False)
+
+    def _use(self, by_caller: bool) -> None:
+        if by_caller is not self.by_caller:
+            self.by_caller, self._skip = by_caller, self._ahead + 1
+            self._periods.clear()
 
 
 def _stays_in_threads(item: BoundStep) -> bool:

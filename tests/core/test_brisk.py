@@ -3,6 +3,7 @@ notice that.
 """
 
 import threading
+from statistics import mean
 
 import numpy as np
 import pytest
@@ -402,3 +403,25 @@ class TestTheChoice:
         apart = np.diff(tries)
         assert len(tries) > 2
         assert (apart[1:] > apart[:-1]).all()
+
+    @pytest.mark.parametrize("alone", [1.5e-4, 3e-4])
+    def test_batches_that_come_at_once_count_with_the_wait_for_them(self, alone):
+        """Threads that make eight batches ahead: seven come at once, the eighth takes as long as eight of 0.2 ms."""
+        brisk = Brisk(8)
+        chosen = []
+        for number in range(4000):
+            threads = 8 * 2e-4 - 7e-5 if number % 8 == 0 else 1e-5
+            brisk.delivered(0.0, alone if brisk.by_caller else threads)
+            chosen.append(brisk.by_caller)
+        assert (mean(chosen[2000:]) > 0.5) == (alone < 2e-4)
+
+    def test_batches_that_were_made_before_a_change_do_not_count(self):
+        """Eight batches made by threads are left when the caller begins; it is slower."""
+        brisk, left = Brisk(8), 0
+        for _ in range(2 * ENOUGH):
+            before = brisk.by_caller
+            brisk.delivered(0.0, 1e-5 if left else 3e-4 if before else 1e-4)
+            left = 8 if brisk.by_caller and not before else max(0, left - 1)
+        for _ in range(ENOUGH + 1):
+            brisk.delivered(0.0, 3e-4)
+        assert not brisk.by_caller
