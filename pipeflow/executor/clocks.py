@@ -29,6 +29,7 @@ PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter ch
 PROBE_MOST_SECONDS = 100e-3  # the longest measurement of a probe
 PROBED_SECONDS = 0.06  # seconds of all measurements of a step
 PROBING_SECONDS = 0.4  # after that a probe needs no processor any more, and the measurement of the times begins again
+RECENT_ENDS = 16, 128  # the least and the most deliveries for the pace of the last batches
 RECENT = 16  # the minimum of ready batches is taken over so many batches
 KEPT_TASKS = 1024  # tasks of a stage whose work is kept, to simulate a run
 LEAST_OTHERS = 0.05  # processors; the system counts in steps of 10 ms
@@ -311,6 +312,12 @@ class Measures:
     def batches(self) -> int:
         """The number of delivered batches."""
         return self._batches + len(self._rows)
+
+    def recent_pace(self) -> float | None:
+        """Seconds from batch to batch of the last deliveries; None if there were few."""
+        least, most = RECENT_ENDS
+        ends = [row[1] for row in self._rows[-most:]]
+        return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) >= least else None
 
     def loop_clock(self) -> float:
         """The caller's processor time when it calls for a batch or gets it; NaN if the loop took very little time before."""

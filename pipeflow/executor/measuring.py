@@ -55,6 +55,8 @@ class Measuring:
         self.alternation: Alternation | None = None  # after a probe, if several threads share stages
         self._probed = False  # True if the probe is over
         self._disturbed: Statistics | None = None  # the figures until the end of the probe
+        self.on = False  # True while steps have clocks
+        self._unmeasured: float | None = None  # seconds from batch to batch before that
         self._warm = False  # True if the first batch has been delivered; its time is not counted
         self._sizes: dict[str, dict[str, Any]] = {}
 
@@ -110,6 +112,9 @@ class Measuring:
                 item.probe = self.measures.probe if item in probed else None
         for stage in self.stages:
             stage.measure(on)
+        if on and not self.on:
+            self._unmeasured = self.measures.recent_pace()
+        self.on = on
         if on:
             self._probed, self._disturbed = False, None
             if self._warm:
@@ -139,7 +144,7 @@ class Measuring:
         else:
             self._parts()
             found = self.measures.statistics(self.stages, self.settings, threads)
-        return replace(found, caches=tuple(self.caches()))
+        return replace(found, caches=tuple(self.caches()), unmeasured=self._unmeasured)
 
     def caches(self) -> Iterator[CacheFigures]:
         """The figures of the sources that keep what they read from URLs."""

@@ -12,6 +12,9 @@ from pipeflow.executor.crowd import COMPUTING
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures, in_ms
 from pipeflow.executor.simulation import NEIGHBOURS, Part, Scene, Simulated, Simulation, Workload
 
+BRIEF = (
+    1e-3  # seconds from batch to batch: for quicker batches, the clocks of the measurement take a good part of the time
+)
 REPEATED = 64  # the last measured batches, which are repeated in turn: more of them predict nothing better
 SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes and comes back
 WORKER_SECONDS = 2e-5, 1e-10  # of a worker process for each sample that it gets, and for each byte
@@ -72,6 +75,9 @@ class Model:
         self._waits = [1.0] * len(run.steps)
         self._known: dict[object, Prediction] = {}
         self.factor = 1.0
+        self._plain = 1.0  # the part of the time that batches take without the clocks of the measurement
+        if run.unmeasured is not None and run.pace < BRIEF:
+            self._plain = min(1.0, run.unmeasured / run.pace)
         self._keeping = 0.0  # share of the other processor time of Python functions that also keeps the interpreter
         self._contention = CONTENTION
         self._overhead = 0.0  # processor seconds of this process for a batch, outside of all steps and the loop
@@ -92,7 +98,7 @@ class Model:
         )  # fmt: skip
         if key not in self._known:
             scene = self._scene(changes)
-            pace = max(Simulation(scene).run().pace * self.factor, self._least(scene))
+            pace = self._plain * max(Simulation(scene).run().pace * self.factor, self._least(scene))
             most = max(2, round(self.run.processors))
             # They also compute if they take turns. One thread has only the waits that more threads hide, none for other threads.
             if scene.threads > most and self._computes(self._parts(changes, 1)[0]):

@@ -209,7 +209,7 @@ class Executor(ThreadWork):
                     error = unfit
             delivered = Delivered.of(batch, outputs, error)
             batch.handing = handing
-            if self.brisk is not None and (self.tuner is None or self.tuner.settled):
+            if self.brisk is not None and not self.measuring.on and (self.tuner is None or self.tuner.settled):
                 self.brisk.delivered(asked - before, self.measures.last - before)
             # If enough batches were in flight before this one was taken, there are `ahead` now.
             if not (

@@ -91,6 +91,32 @@ def test_the_caller_makes_the_batches_and_values_are_the_same(settings, threads_
     assert found == values(other.run() for _ in range(len(found)))
 
 
+def test_a_measurement_changes_nothing_and_knows_the_pace_before_it():
+    """Its clocks make batches slower. So they do not count for the choice; predictions begin with the pace before."""
+    pipe = angles(num_threads=2)
+    for _ in range(40):
+        pipe.run()
+    counted = []
+    pipe._executor.brisk.delivered = lambda *times: counted.append(times)
+    with pipe.measure():
+        for _ in range(40):
+            pipe.run()
+    found = pipe.statistics()
+    assert not counted
+    assert found.unmeasured > 0
+    pipe.run()
+    assert len(counted) == 1
+
+
+def test_few_batches_say_nothing_about_the_pace():
+    pipe = angles(num_threads=2)
+    for _ in range(5):
+        pipe.run()
+    with pipe.measure():
+        pipe.run()
+    assert pipe.statistics().unmeasured is None
+
+
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_epochs_and_a_change_at_every_batch(files, settings):
     """Two epochs with a reader have the same batches, although the thread that makes them changes, also across their ends."""

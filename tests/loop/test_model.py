@@ -57,6 +57,15 @@ def pace(model, **changes):
     return model.predict(Changes(**changes)).pace
 
 
+def test_the_clocks_of_a_measurement_are_no_part_of_brief_batches():
+    """Batches of 0.4 ms took 0.3 ms before the measurement; those of 4 ms take what was measured."""
+    brief = model(step("serial", 4e-4), pace=4e-4, unmeasured=3e-4)
+    assert pace(brief) == pytest.approx(3e-4)
+    assert pace(brief, threads=1) == pytest.approx(0.75 * pace(model(step("serial", 4e-4), pace=4e-4), threads=1))
+    assert pace(model(step("serial", 4e-3), pace=4e-3, unmeasured=3e-3)) == pytest.approx(4e-3)
+    assert pace(model(step("serial", 4e-4), pace=4e-4, unmeasured=5e-4)) == pytest.approx(4e-4)
+
+
 @pytest.mark.usefixtures("lossless")
 class TestFormulas:
     """Each prediction on given figures, with the formula of each."""
