@@ -83,6 +83,7 @@ class Trace:
             return delivered
 
         executor.perform, executor.take = traced_perform, traced_take
+        executor.stays = False  # each call of ``perform`` is for one stage
         if executor.crew.workers is not None:
             executor.crew.workers.watch(partial(self._in_worker, number))
 

@@ -29,6 +29,7 @@ class ThreadWork(RunReports):
     measures: Measures
     watch: Watch
     synchronous: bool
+    stays = True  # a thread goes on with its batch in the next stage
     _by_caller: bool
     _dropping: bool
     _lock: threading.Lock
@@ -89,7 +90,7 @@ class ThreadWork(RunReports):
                     return None
                 lap.leave(clock, batch.index, task.end - task.begin)
                 idle = self.synchronous or self.crew.closing or len(self.crew.threads) > self.crew.size
-                if finished and not (idle or batch.done) and self._claims.goes_on(task):
+                if finished and not (idle or batch.done) and self.stays and self._claims.goes_on(task):
                     if self.crew.idle:
                         self._wake_next()
                     continue
