@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Files, or tests of files, with thousands of cases of the same laws -> how many of them share one place in the normal run. The
+# Files, or tests of files, with many cases of the same laws -> how many of them share one place in the normal run. The
 # others are marked slow: `pytest -m "slow or not slow" FILE` runs all.
 SAMPLED = {
     "test_every_operator.py": 16,
@@ -42,6 +42,8 @@ SAMPLED = {
     "test_morphology.py": 2,
     "test_spectrum.py": 2,
     "test_shading.py": 2,
+    "test_jit_by_elements.py": 3,
+    "test_start.py::test_normalised_images_are_equal": 3,
 }
 
 
