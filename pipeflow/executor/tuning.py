@@ -27,9 +27,9 @@ The rules:
    waits and the batches of OTHERS windows take SLOWER times as long as before, or as short (a cache is full), it begins again.
    One such window may be an accident: processors are slow for a second now and then.
 9. If other code takes over the work of a step (``StageRunner.takeovers``), everything measured before is forgotten, and it
-   begins again with rule 1. This is a fact, not a guess from times: the stages report it.
-10. If the memory of the pipeline exceeds its budget, fewer batches are made ahead, at any time. A number of batches that would
-   exceed it is not tried.
+   begins again with rule 1. This is a fact, not a guess from times: the stages report it. If it was not settled yet, the batches
+   before count, up to half of LONGEST: most takeovers come early, and it is then settled LONGEST batches after the beginning.
+10. If the memory of the pipeline exceeds its budget, fewer batches are made ahead. A number that would exceed it is not tried.
 
 No setting changes the result of any batch. The clock is read by the caller, once a batch.
 """
@@ -83,8 +83,7 @@ SLOWER = 1.5
 PAUSE, PAUSE_SECONDS = 8, 0.05  # batches, and seconds, of a pause of the loop: it validates, or saves its state
 OTHERS = 2
 SOON = 32  # batches until the second of these windows, if batches are quicker
-MOST_THREADS = 32
-MOST_AHEAD = 16
+MOST_THREADS, MOST_AHEAD = 32, 16
 WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
 TURNS = 0.1  # the logarithm of what a batch probably needs less of the processors if one thread does what several do in turn
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
@@ -345,8 +344,9 @@ class Tuner:
     def _forget(self) -> None:
         """Begins as with a new pipeline: other code does the work now. Batches that were made ahead are not counted."""
         rest, self.reason = self._first_rest, "not measured yet: other code does the work now"
+        used = 0 if self.settled else min(self._batches, LONGEST // 2)
         self._begin_again()
-        self._first_rest = rest
+        self._first_rest, self._batches = rest, used
         self._contest, self._left, self.reviewing, self._doubtful = None, [], False, False
         depth = max(self.depth, self._first.depth)
         self._use(self._first)

@@ -20,6 +20,7 @@ import threading
 import weakref
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,7 @@ class Kept:
                 if zlib.crc32(data, zlib.crc32(about)) != entry["sum"]:
                     raise ValueError("the checksum is wrong")
                 entry["checked"] = True
-            shape, dtype, layout = json.loads(about)
-            return tuple(shape), np.dtype(dtype), layout
+            return _described(about)
         except (ValueError, TypeError):
             entry["known"] = False  # it is damaged, so it will be made and kept again
             return None
@@ -288,6 +288,13 @@ def _size_of(folder: Path) -> int:
         with contextlib.suppress(OSError):
             size += path.stat().st_size if path.suffix in (".samples", ".index") else 0
     return size
+
+
+@lru_cache(maxsize=1024)  # most samples of a dataset have one of few shapes, and parsing takes longer than reading
+def _described(about: bytes) -> tuple[tuple[int, ...], np.dtype, str]:
+    """Shape, type and layout of a sample."""
+    shape, dtype, layout = json.loads(about)
+    return tuple(shape), np.dtype(dtype), layout
 
 
 def made_of(text: str) -> int:
