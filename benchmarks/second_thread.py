@@ -8,7 +8,8 @@ thread, two such processes at the same time, one process with two threads.
 
 The time that a sample holds the interpreter is the processor time of the process with one thread, without the time in
 calls that do not hold it: those of chains, those that read files, those that pad, and waits for other threads. Other compiled
-code counts as held, so the figure is an upper limit. Photographs and recordings are those of image_pipeline.py and
+code counts as held, so the figure is an upper limit. Most of this time is the same for each batch, so it is shown for a batch too,
+and one case has larger batches. Photographs and recordings are those of image_pipeline.py and
 audio_pipeline.py.
 """
 
@@ -34,8 +35,9 @@ from pipeflow.executor.crew import Gate
 from pipeflow.kernels import cpu as kernels
 
 ROUNDS = 7
-CASES = {"rn50-train": 64, "rn50-val": 64, "flac": 32, "wav": 32}  # samples of a batch
-BATCHES = {"rn50-train": 8, "rn50-val": 8, "flac": 16, "wav": 32}  # of a turn
+LARGE = "rn50-train of 256"
+CASES = {"rn50-train": 64, LARGE: 256, "rn50-val": 64, "flac": 32, "wav": 32}  # samples of a batch
+BATCHES = {"rn50-train": 8, LARGE: 3, "rn50-val": 8, "flac": 16, "wav": 32}  # of a turn
 LONGEST = 400  # seconds in which kernels are compiled
 READY = 4  # batches that were made ahead in another turn: they are taken first and not counted
 SIZE = (image_pipeline.SIDE, image_pipeline.SIDE)
@@ -65,7 +67,7 @@ def sounds(folder: str, kind: str, batch: int) -> Any:
 def built(case: str, folder: str, threads: int) -> Any:
     """The pipeline of a case."""
     batch = CASES[case]
-    work = partial(images, folder, case == "rn50-train") if "rn50" in case else partial(sounds, folder, case, batch)
+    work = partial(images, folder, "train" in case) if "rn50" in case else partial(sounds, folder, case, batch)
     pipe = pipeline_def(lambda: work(), batch_size=batch, num_threads=threads, device_id=None, seed=1)()
     pipe.build()
     return pipe
@@ -159,6 +161,7 @@ def figures(case: str, folder: str) -> dict[str, float]:
         rounds.append(
             {
                 "held": held / samples * 1e6,
+                "held a batch": held / BATCHES[case] * 1e6,
                 "sample": busy / samples * 1e6,
                 "threads": alone / shared,
                 "processes": 2 * alone / pair,
@@ -173,7 +176,7 @@ def figures(case: str, folder: str) -> dict[str, float]:
 def main() -> None:
     """Measures and prints."""
     reading = header("What does a second thread bring, and how long does a sample hold the interpreter?")
-    chosen = [case for case in CASES if case in sys.argv[1:] or len(sys.argv) == 1]
+    chosen = [case for case in CASES if not sys.argv[1:] or any(word in case for word in sys.argv[1:])]
     with tempfile.TemporaryDirectory() as pictures, tempfile.TemporaryDirectory() as recordings:
         if any("rn50" in case for case in chosen):
             print(image_pipeline.make_files(Path(pictures), image_pipeline.PHOTOGRAPHS))
@@ -181,13 +184,13 @@ def main() -> None:
             sys.argv[1:] = []
             audio_pipeline.store_recordings(recordings)
         results = {case: figures(case, pictures if "rn50" in case else recordings) for case in chosen}
-    names = ["us a sample", "held", "2 threads / 1", "2 processes / 1", "work of 2 threads / 1"]
-    keys = ["sample", "held", "threads", "processes", "work"]
+    names = ["us a sample", "held", "held a batch", "2 threads / 1", "2 processes / 1", "work of 2 threads / 1"]
+    keys = ["sample", "held", "held a batch", "threads", "processes", "work"]
     table("Medians", ["case", *names], [(case, *[found[key] for key in keys]) for case, found in results.items()])
     targets = [Target(f"{case}: 2 threads / 1", found["threads"], 1.9, False) for case, found in results.items()]
     targets += [
         Target(f"{case}: us a sample that hold the interpreter", results[case]["held"], 8)
-        for case in ("rn50-train", "wav")
+        for case in ("rn50-train", LARGE, "wav")
         if case in results
     ]
     verdicts(targets)
