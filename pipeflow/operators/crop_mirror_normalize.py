@@ -57,7 +57,11 @@ NORMALIZATION = parameters(
     scale=(float, 1.0, "factor of the quotient"),
     shift=(float, 0.0, "value that is added at the end"),
     output_layout=(Layout, "CHW", "layout of the result: `CHW` has the channels before the pixels, `HWC` after them"),
-    pad_output=(bool, False, "add channels of zeros until their number is a power of two"),
+    pad_output=(
+        bool,
+        False,
+        "add channels until their number is a power of two: of zeros, or of `fill_values` if these fill what is outside of images",
+    ),
     dtype=(DType, FLOAT, "type of the result; integers are rounded and limited to their range"),
 )
 
@@ -79,7 +83,7 @@ def crop_mirror_normalize(image: Sample, /, *, args: Args, out: Out, layouts: An
     """Cuts a window out, mirrors it left to right if ``mirror`` is given, and normalises: ``scale * (x - mean) / std +
     shift``.
 
-    ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
+    ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels up to a power of two.
     The output may be FLOAT16; integers are rounded and limited to their range.
     """
     layout = layouts[0]
@@ -102,7 +106,7 @@ def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np
     if callable(out):
         out = out((depth, *sizes) if first else (*sizes, depth), args.dtype)
     if depth > channels or not inside:
-        fill_all(out, first, channels, fill_values)
+        fill_all(out, first, channels, args)
     if inside:
         normalized(image, layout, anchors, args, out, first)
         return out
@@ -158,17 +162,23 @@ def channel_first(layout: str) -> bool:
     return layout.find("C") < layout.find("W")
 
 
-def fill_all(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float]) -> None:
-    """Writes the fill values. One number is for the channels of the image; added channels get 0 unless they have a value."""
-    filled = filling(fill_values, channels, out.shape[0 if first else -1], out.dtype)
+def fill_all(out: np.ndarray, first: bool, channels: int, args: Any) -> None:
+    """Writes the fill values."""
+    filled = filling(args, channels, out.shape[0 if first else -1], out.dtype)
     out[...] = filled.reshape(-1, *[1] * (out.ndim - 1)) if first else filled
 
 
-def filling(fill_values: Sequence[float], channels: int, depth: int, dtype: np.dtype) -> np.ndarray:
-    """The fill value of each of the `depth` channels of the output."""
-    values = list(fill_values) * channels if len(fill_values) == 1 else list(fill_values)
-    if len(values) < channels or len(values) > depth:
-        raise ValueError(f"fill_values has {len(fill_values)} values for {channels} channels")
+def filling(args: Any, channels: int, depth: int, dtype: np.dtype) -> np.ndarray:
+    """The fill value of each of the `depth` channels of the output: 0 in added channels if nothing outside of images is
+    filled, else one number is for all channels, and added ones without a value get 0.
+    """
+    values = list(args.fill_values)
+    if len(values) == 1:
+        values *= depth
+    elif not channels <= len(values) <= depth:
+        raise ValueError(f"fill_values has {len(values)} values for {channels} channels")
+    if args.out_of_bounds_policy != "pad":
+        values = []
     return kernels.casting.as_fill(values + [0.0] * (depth - len(values)), dtype)
 
 

@@ -201,6 +201,29 @@ def test_normalising_checks_its_channels():
     )
 
 
+@pytest.mark.parametrize("crop", [{}, {"crop": (40, 400)}])
+@pytest.mark.parametrize(
+    ("options", "added"),
+    [
+        ({}, 0),
+        ({"fill_values": 4.0}, 0),
+        ({"fill_values": [1.0, 2.0, 3.0, 7.0]}, 0),
+        ({"fill_values": 4.0, "out_of_bounds_policy": "pad"}, 4),
+        ({"fill_values": [1.0, 2.0, 3.0], "out_of_bounds_policy": "pad"}, 0),
+        ({"fill_values": [1.0, 2.0, 3.0, 7.0], "out_of_bounds_policy": "pad"}, 7),
+    ],
+)
+def test_an_added_channel_is_filled_as_what_is_outside(crop, options, added):
+    """It has zeros if nothing outside of images is filled, or if the fill values are those of the other channels."""
+    if crop and "out_of_bounds_policy" not in options:
+        crop = {"crop": (5, 6)}
+    done = np.asarray(fn.crop_mirror_normalize(IMAGE, pad_output=True, mean=9.0, **crop, **options))
+    assert done.shape[0] == 4
+    assert (done[3] == added).all()
+    plain = {**options, "fill_values": np.atleast_1d(options.get("fill_values", 0.0)).tolist()[:3]}
+    assert (done[:3] == np.asarray(fn.crop_mirror_normalize(IMAGE, mean=9.0, **crop, **plain))).all()
+
+
 def test_quarters_of_a_turn_are_numpys():
     """Any number of them, forwards and backwards, of any type; a node says how many, so shapes differ in a batch."""
     for data in (IMAGE, IMAGE.astype(np.float64), IMAGE[..., 1], np.stack([IMAGE, IMAGE // 2])):

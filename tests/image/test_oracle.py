@@ -94,6 +94,8 @@ CASES = [
         for t in ("FLOAT", "FLOAT16", "UINT8", "INT8")
     ),
     ("crop_mirror_normalize", [IMAGE], ["HWC"], {"pad_output": True, "fill_values": [4.0]}, 0),
+    ("crop_mirror_normalize", [IMAGE], ["HWC"], {"pad_output": True, "fill_values": [1.0, 2.0, 3.0, 7.0]}, 0),
+    ("crop_mirror_normalize", [IMAGE], ["HWC"], {"pad_output": True, "fill_values": [4.0], "out_of_bounds_policy": "pad"}, 0),
     ("crop_mirror_normalize", [IMAGE], ["HWC"], {"pad_output": True, "output_layout": "HWC", "dtype": "types.FLOAT16"}, 0),
     ("crop_mirror_normalize", [CLIP], ["FHWC"], {"crop": [20.0, 30.0], "mirror": 1, "output_layout": "FCHW"}, 0),
     ("crop_mirror_normalize", [VOLUME], ["DHWC"], {"crop": [3.0, 4.0, 5.0], "mirror": 1, "mean": [4.0], "output_layout": "CDHW"}, 0),

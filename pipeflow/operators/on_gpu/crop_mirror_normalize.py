@@ -82,7 +82,7 @@ def _(item: Item) -> NormalizedWindow:
     depth = normalizing.padded_channels(channels, args.pad_output)
     border = None
     if cut.outside or depth > channels:
-        border = normalizing.filling(args.fill_values, channels, depth, item.output.dtype)
+        border = normalizing.filling(args, channels, depth, item.output.dtype)
     means = normalizing.per_channel(args.mean, channels, "mean")
     return NormalizedWindow(cut, means, normalizing.scaled(args.std, channels, args.scale), border)
 
@@ -121,7 +121,7 @@ def _(call: TableCall) -> None:
     if (table["kept"] != table["shape"]).any():
         axis = 0 if first else -1
         depth = int(table["shape"][0, axis])
-        values = normalizing.filling(call.args.fill_values, table["mean"].shape[1], depth, target.dtype)
+        values = normalizing.filling(call.args, table["mean"].shape[1], depth, target.dtype)
         move_columns(call, borders(call, target, table["place"], table["kept"], values, axis), size_out)
     spread = strides_of_columns(source.shapes, 1)
     inputs = dict(zip(layout, spread.T))
