@@ -7,9 +7,9 @@ machine can give (memory, caches, clock). Each figure is a ratio of turns that f
 thread, two such processes at the same time, one process with two threads.
 
 The time that a sample holds the interpreter is the processor time of the process with one thread, without the time in
-calls that do not hold it: those of chains, those that read files, those that pad, and waits for other threads. Other compiled
-code counts as held, so the figure is an upper limit. Most of this time is the same for each batch, so it is shown for a batch too,
-and one case has larger batches. Photographs and recordings are those of image_pipeline.py and
+calls that do not hold it: those of chains, those that read files, those that pad, and waits for other threads. Other
+compiled code counts as held, so the figure is an upper limit. Most of this time is the same for each batch, so it is
+shown for a batch too, and one case has larger batches. Photographs and recordings are those of image_pipeline.py and
 audio_pipeline.py.
 """
 

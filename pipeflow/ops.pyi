@@ -880,7 +880,7 @@ class CropMirrorNormalize(Operator):
         scale: factor of the quotient
         shift: value that is added at the end
         output_layout: layout of the result: `CHW` has the channels before the pixels, `HWC` after them
-        pad_output: add channels until their number is a power of two: of zeros, or of `fill_values` if these fill what is outside of images
+        pad_output: add channels until their number is a power of two: of zeros, or of `fill_values` with `out_of_bounds_policy='pad'`
         dtype: type of the result; integers are rounded and limited to their range
     """
 

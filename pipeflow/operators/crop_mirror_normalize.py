@@ -60,7 +60,7 @@ NORMALIZATION = parameters(
     pad_output=(
         bool,
         False,
-        "add channels until their number is a power of two: of zeros, or of `fill_values` if these fill what is outside of images",
+        "add channels until their number is a power of two: of zeros, or of `fill_values` with `out_of_bounds_policy='pad'`",
     ),
     dtype=(DType, FLOAT, "type of the result; integers are rounded and limited to their range"),
 )
