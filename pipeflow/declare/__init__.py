@@ -90,6 +90,7 @@ from pipeflow.declare.registration import makes_chains as makes_chains
 from pipeflow.declare.registration import operator as operator
 from pipeflow.declare.registration import registry as registry
 from pipeflow.declare.registration import source as source
+from pipeflow.declare.short_calls import code_of as code_of
 from pipeflow.declare.sources import ByteArrays as ByteArrays
 from pipeflow.declare.sources import Ending as Ending
 from pipeflow.declare.sources import Feed as Feed

@@ -9,10 +9,11 @@ import numpy as np
 
 from pipeflow import seeds
 from pipeflow.declare.calls import BatchCall
+from pipeflow.declare.kernel_calls import NotReady
 from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
-from pipeflow.declare.short_calls import short_form
+from pipeflow.declare.short_calls import short_form, until_ready
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.tables import NoTable
 from pipeflow.declare.values import READY, OfSample, check_finite, column_values, from_sample, refused
@@ -232,14 +233,24 @@ class Bound:
 
         Everything that depends only on shapes and types is computed in advance. Errors of the body are not changed.
         """
+        try:
+            return self._prepared(inputs, layouts, self._short)
+        except NotReady as error:
+            whole = self._prepared(inputs, layouts, lambda *_: None)
+            return until_ready(
+                whole, error, lambda own: self._prepared(own, layouts, self._short), self.op.forget_calls
+            )
+
+    def _prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str], shorter: Any) -> Callable[..., Any]:
+        """The same with what makes the shorter form of the body, or None."""
         kind = self._kind(inputs, tuple(layouts))
         if kind.frames:
-            return self._frames_prepared(inputs, kind.layouts)
+            return self._frames_prepared(inputs, kind.layouts, shorter)
         specs = self._static_out(kind, inputs)
         memory = self._wants_out and specs is not None
         op, count = self.op, self.count
         own, make = self._specs(inputs, kind.layouts), _maker(specs if memory else None, count)
-        short = self._short(own, inputs, memory) if memory or not self._wants_out or op.unsized else None
+        short = shorter(own, inputs, memory) if memory or not self._wants_out or op.unsized else None
         whole = None
         if short is None or op.unsized:
             if op.traits_of(self.constants).granularity == "batch":
@@ -299,7 +310,9 @@ class Bound:
             self._forms[kind] = short_form(op, inputs, specs, args, memory)
         return self._forms[kind]
 
-    def _frames_prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
+    def _frames_prepared(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], shorter: Any
+    ) -> Callable[..., Any]:
         """`prepared` for sequences whose frames are passed to the body one by one."""
         lengths = {len(x) for x, layout in zip(inputs, layouts, strict=True) if layout[:1] == "F"}
         if len(lengths) != 1 or not (length := lengths.pop()) or self.count != 1 or self.op.draws:
@@ -313,7 +326,7 @@ class Bound:
         kind = self._kind(first, tuple(inner))
         specs = self._static_out(kind, first)
         own = self._specs(first, kind.layouts)
-        short = self._short(own, first, self._wants_out)
+        short = shorter(own, first, self._wants_out)
         if specs is None or short is None:
             return self._whole(layouts)
         empty, shape, dtype = np.empty, (length, *specs.first.shape), specs.first.dtype

@@ -14,16 +14,24 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.tables import NoTable, require
+from pipeflow.kernels import cpu as kernels
+
+if TYPE_CHECKING:
+    from pipeflow.kernels.cpu.later import Wanted
 
 
 class NotReady(NoTable):
-    """A kernel of the record is not compiled yet: the bodies work until it is."""
+    """A kernel of the record is not compiled yet: the bodies work until it is. ``wanted``: the kernels to load, if known."""
+
+    def __init__(self, wanted: "Sequence[Wanted]" = ()) -> None:
+        super().__init__()
+        self.wanted = wanted
 
 
 class NoExample(NotReady):
@@ -248,10 +256,14 @@ class KernelCalls:
             self._key = self._find_key()
         return self._key
 
-    def wait_for(self, ready: bool) -> None:
+    def wait_for(self, ready: bool, wanted: "Sequence[Wanted]" = ()) -> None:
         """Raises NotReady if a kernel is not compiled yet: then no record is made."""
         if not ready:
-            raise NotReady
+            raise NotReady(wanted)
+
+    def need(self, wanted: "Sequence[Wanted]") -> None:
+        """Raises NotReady until a thread has loaded these kernels."""
+        self.wait_for(kernels.later.ready(wanted), wanted)
 
     def count(self, what: str) -> None:
         """Counts a thing in ``kernels.counts`` for each sample that is done."""

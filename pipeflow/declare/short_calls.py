@@ -2,8 +2,8 @@
 
 The calls are recorded for one sample (declare/kernel_calls.py) as the lines of a function of Python: most make a call of a
 compiled kernel. Extents of inputs are plain numbers, except for operators whose result never depends on them alone, such as
-decoders: one record is for files of every length. A kernel that is neither in memory nor on disk is not compiled for this: the
-body runs, as it does for a sample that the record does not describe.
+decoders: one record is for files of every length. For a sample that the record does not describe the body runs, and also while a
+kernel is neither in memory nor on disk: no call waits for the compiler. If the calls go on, a thread compiles it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pipeflow.declare.kernel_calls import KernelArray, KernelCalls, MakeRows, Number, OfThread
+from pipeflow.declare.kernel_calls import KernelArray, KernelCalls, MakeRows, NotReady, Number, OfThread
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import Spec
@@ -21,6 +21,7 @@ from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
 SOME_KEY = 1  # of the first sample
+CALLS = 64  # of the body, before a thread loads the kernels of the short form, and between two looks whether it has
 
 
 class NumberedMemory:
@@ -96,9 +97,8 @@ class _Record:
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
         given = [self._example(argument) for argument in arguments]
-        found = kernels.jit.kept_code_of(kernel, *given)
-        require(found is not None)
-        compute, count = found
+        require(hasattr(kernel, "overloads"))
+        compute, count = _kept(kernel, given)
         actual = ", ".join(map(self._argument, arguments))
         results = [self.number(None) for _ in range(abs(count))]
         left = "".join(f"{self.text_of(result)}, " for result in results) if count >= 0 else self.text_of(results[0])
@@ -167,11 +167,23 @@ class _Record:
     function = ask = other
 
 
+def code_of(kernel: Any, *arguments: Any) -> Callable[..., Any]:
+    """The machine code of a kernel for arguments of these types; NotReady if no process has compiled it."""
+    return _kept(kernel, arguments)[0]
+
+
+def _kept(kernel: Any, arguments: Sequence[Any]) -> tuple[Callable[..., Any], int]:
+    found = kernels.jit.kept_code_of(kernel, *arguments)
+    if found is None:
+        raise NotReady([(kernel, kernels.jit.types_of(*arguments))])
+    return found
+
+
 def short_form(
     op: OpDef, inputs: Sequence[np.ndarray], specs: Sequence[Spec], args: Args, gets_memory: bool
 ) -> Callable[..., Any] | None:
-    """The form of the body that ``@op.ready`` describes; None if the declared calls do not give it. ``gets_memory``: it is
-    called with memory for the result.
+    """The form of the body that ``@op.ready`` describes; None if the declared calls do not give it. NotReady: not yet.
+    ``gets_memory``: it is called with memory for the result.
     """
     if op.calls_hook is None or op.returns_views or not inputs or (op.calls_for is not None and not op.calls_for(args)):
         return None
@@ -202,6 +214,8 @@ def short_form(
     calls.inputs, calls.layouts = given, [spec.layout or "" for spec in specs]
     try:
         op.calls_hook(calls)
+    except NotReady:
+        raise
     except NoTable:
         return None
     if shared:
@@ -209,6 +223,35 @@ def short_form(
     made = {**calls.outputs, **calls.constants}
     outputs = [made[number] for number in range(len(made))]
     return _written(record, given, outputs, memory, key)
+
+
+def until_ready(
+    whole: Callable[..., Any],
+    error: NotReady,
+    prepare: Callable[[Sequence[np.ndarray]], Any],
+    forget: Callable[[], None],
+) -> Callable[..., Any]:
+    """Calls ``whole``. When the missing kernels are loaded, and ``prepare`` misses no others, it calls ``forget``: then the next
+    calls are prepared again, with the short form.
+    """
+    wanted, calls, pause = error.wanted, 0, CALLS
+
+    def run(inputs: Sequence[np.ndarray], key: Any) -> Any:
+        nonlocal wanted, calls, pause
+        calls += 1
+        if calls >= pause:
+            calls = 0
+            if kernels.later.ready(wanted):
+                try:
+                    prepare(inputs)
+                    forget()
+                except NotReady as error:
+                    wanted = error.wanted
+                    kernels.later.ready(wanted)
+                    pause *= 1 if wanted else 2  # what it waits for then is loaded by others, or never
+        return whole(inputs, key)
+
+    return run
 
 
 def _sharing(given: np.dtype, extents: tuple[int, ...], dtype: np.dtype) -> Callable[..., np.ndarray]:

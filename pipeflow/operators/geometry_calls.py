@@ -32,11 +32,6 @@ def found(calls: KernelCalls, kernel: Any, *numbers: Any) -> AxisPart:
     return part
 
 
-def wait_for(calls: KernelCalls, wanted: Sequence[Any]) -> None:
-    """Raises NotReady until a thread has loaded these kernels."""
-    calls.wait_for(kernels.later.ready(wanted))
-
-
 def load_moving(_args: Any, _dtype: np.dtype | None) -> None:
     """Loads the kernels of cuts and margins, if `build()` waits for all."""
     kernels.later.load_if_waiting(kernels.parts.moving())
@@ -98,7 +93,7 @@ def raw(data: KernelArray) -> KernelArray:
 
 def crop_parts(calls: KernelCalls, letters: str, extents: Sequence[Any], args: Args) -> list[AxisPart]:
     """The window of a crop along the axes with these letters."""
-    wait_for(calls, kernels.parts.moving())
+    calls.need(kernels.parts.moving())
     named = {"D": args.crop_d, "H": args.crop_h, "W": args.crop_w}
     if any(isinstance(value, Real) for value in named.values()):
         require(args.crop is None)
@@ -116,7 +111,7 @@ def crop_parts(calls: KernelCalls, letters: str, extents: Sequence[Any], args: A
 
 def slice_parts(calls: KernelCalls, extents: Sequence[Any], args: Args) -> list[AxisPart]:
     """The window of a slice along axes with these extents."""
-    wait_for(calls, kernels.parts.moving())
+    calls.need(kernels.parts.moving())
     given = [next((name for name in names if getattr(args, name) is not None), "") for names in WHOLE_SLICE]
     count = len(extents)
 
@@ -172,7 +167,7 @@ def flip_image(calls: KernelCalls) -> None:
     args, data, layout = calls.args, calls.input, calls.layouts[0]
     if "D" in layout:
         calls.require(args.depthwise == 0)
-    wait_for(calls, kernels.parts.mirroring(data.dtype))
+    calls.need(kernels.parts.mirroring(data.dtype))
     out = calls.output_like_input(data.dtype)
     height, width = (data.extents[layout.index(letter)] for letter in "HW")
     pixel = data.extents[-1] if layout[-1] == "C" else 1
@@ -212,7 +207,7 @@ def transposed(calls: KernelCalls, order: list[int]) -> None:
 
 def padded_parts(calls: KernelCalls, chosen: Sequence[int], shape: Sequence[int], align: Any) -> dict[int, AxisPart]:
     """The extents after padding at the end of these axes."""
-    wait_for(calls, kernels.parts.moving())
+    calls.need(kernels.parts.moving())
     sizes = list(shape) * len(chosen) if len(shape) == 1 else list(shape)
     multiples = [1] * len(chosen) if align is None else list(align) * len(chosen) if len(align) == 1 else list(align)
     require(len(sizes) == len(multiples) == len(chosen) and min(multiples, default=1) > 0)
@@ -226,7 +221,7 @@ def padded_parts(calls: KernelCalls, chosen: Sequence[int], shape: Sequence[int]
 
 def erased_calls(calls: KernelCalls, make: MakeRows, shares: Sequence[int], fill: np.ndarray, pixel: bool) -> None:
     """Copies data, and writes ``fill`` into the rectangles of a table of (rectangle, axis, begin or extent)."""
-    wait_for(calls, kernels.parts.erasing())
+    calls.need(kernels.parts.erasing())
     data = calls.input
     require(len(data.extents) - pixel <= AXES)
     out = calls.output_like_input(data.dtype)

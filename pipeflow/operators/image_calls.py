@@ -31,9 +31,10 @@ class ResizeAndWindow(NamedTuple):
     window: Sequence[Any]
 
 
-def ready(*wanted: Any) -> bool:
-    """True if programs with these kernels of `image_programs` can be made."""
-    return not kernels.start.state.choosing and kernels.image_programs.kept(*wanted)
+def wait_for(calls: KernelCalls, kernel: Any) -> None:
+    """Raises NotReady until programs with this kernel of `image_programs` can be made."""
+    wanted = [*kernels.image_programs.geometry_kernels(), kernel]
+    calls.wait_for(not kernels.start.state.choosing and all(kernels.jit.kept(*one) for one in wanted), wanted)
 
 
 def real(number: Any) -> Any:
@@ -98,7 +99,7 @@ def resized(calls: KernelCalls, dtype: Any, crop: tuple[Any, ...], head: Head) -
     calls.require(dtype in (None, UINT8, FLOAT))
     dtype = dtype or UINT8
     image = is_image(calls)
-    calls.wait_for(ready(programs.resizing_kernel(dtype)))
+    wait_for(calls, programs.resizing_kernel(dtype))
     _, _, height, width = whole_image(image)
     plan = planned(calls, height, width, crop, head, calls.args)
     out = calls.output((plan.window[2], plan.window[3], image.extents[2]), dtype)

@@ -167,7 +167,7 @@ def _calls(op: OpDef, operation: int, result: Callable[[Any], Any]) -> None:
             for one, other in zip(left.extents, right.extents):
                 calls.require(one == other)
         require(len(shape) > 0)
-        calls.wait_for(kernels.later.ready(arithmetic.wanted(kernel, left.dtype, right.dtype, dtype)))
+        calls.need(arithmetic.wanted(kernel, left.dtype, right.dtype, dtype))
         calls.call(kernel, left.flat, right.flat, operation, calls.output(shape, dtype).flat)
 
 

@@ -42,7 +42,7 @@ def kernel_of(calls: KernelCalls, kernel: Any, *arguments: Any) -> None:
         np.empty((1,) * len(x.extents), x.dtype) if isinstance(x, KernelArray) else 0 if isinstance(x, Number) else x
         for x in arguments
     ]
-    calls.wait_for(kernels.later.ready([(kernel, kernels.jit.types_of(*examples))]))
+    calls.need([(kernel, kernels.jit.types_of(*examples))])
     calls.call(kernel, *arguments)
 
 

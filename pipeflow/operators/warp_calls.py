@@ -9,7 +9,6 @@ import numpy as np
 
 from pipeflow.declare import Args, KernelArray, KernelCalls, Several, require
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry_calls import wait_for
 from pipeflow.operators.image_calls import FLOAT, FLOAT64
 
 INT32 = np.dtype(np.int32)
@@ -46,7 +45,7 @@ def turn_image(
 ) -> None:
     """Turns the image by an angle, on a canvas of these extents or one that contains the result."""
     programs, image = kernels.warp_programs, fast_image(calls, calls.args.dtype)
-    wait_for(calls, programs.turning())
+    calls.need(programs.turning())
 
     def turns(args: Args, count: int) -> np.ndarray:
         table = np.empty((count, 4))
@@ -74,7 +73,7 @@ def matrix_of(calls: KernelCalls, count: int, one: Callable[[Any], np.ndarray], 
         calls.require(given.size == count)
         if given.dtype == FLOAT64:
             return given.reshaped(count)
-        wait_for(calls, kernels.warp_programs.widening())
+        calls.need(kernels.warp_programs.widening())
         wide = calls.scratch((count,), FLOAT64)
         calls.call(kernels.casting.cast_flat, given.reshaped(count), wide)
         return wide
@@ -91,7 +90,7 @@ def perspective(calls: KernelCalls, matrix: KernelArray, extents: Sequence[Any],
     """Warps the image by a projective matrix; ``options`` are origin, border and fill values."""
     image, (origin, border, fill) = calls.input, options
     (kernel, _), *_ = wanted = kernels.warp_programs.perspective(image.dtype, cubic)
-    wait_for(calls, wanted)
+    calls.need(wanted)
     rows, columns = extents
     out = calls.output((rows, columns, image.extents[2]), image.dtype)
     line = calls.scratch((columns * image.extents[2] + 16,), FLOAT)

@@ -1,6 +1,7 @@
 """Repeated calls on arrays make the kernel calls that an operator declares, without its body."""
 
 import io
+import threading
 import wave
 
 import numba
@@ -9,7 +10,7 @@ import pytest
 from helpers import the_whole_way
 
 from pipeflow import fn, types
-from pipeflow.declare import registry
+from pipeflow.declare import NotReady, registry, short_calls
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.short_calls import short_form
 from pipeflow.declare.specs import Spec
@@ -115,6 +116,64 @@ def test_calls_that_do_not_describe_the_input_give_no_form():
     """The body reports the error of an image with four channels."""
     image = np.zeros((4, 4, 4), np.uint8)
     assert short_form(registry["grayscale"], [image], [Spec.exact(image, "HWC")], Args(channels=1), True) is None
+
+
+@numba.njit
+def doubled(values, out):
+    out[:] = values * 2
+
+
+@numba.njit
+def plus_one(values, out):
+    out[:] = values + 1
+
+
+def calls_of_two_kernels(calls):
+    """2 x + 1."""
+    out = calls.output_like_input(calls.input.dtype)
+    calls.call(doubled, calls.input.flat, out.flat)
+    calls.call(plus_one, out.flat, out.flat)
+
+
+def test_calls_that_go_on_load_their_kernels(monkeypatch):
+    """The body works until threads have compiled both kernels; few calls compile nothing."""
+    monkeypatch.delenv("PIPEFLOW_START", raising=False)
+    op, given, ran = registry["preemphasis_filter"], SIGNAL[:7].copy(), []
+    monkeypatch.setattr(op, "calls_hook", calls_of_two_kernels)
+    monkeypatch.setattr(op, "body", lambda data, out, **_: ran.append(0) or np.multiply(data, 2, out) + 1)
+    op.forget_calls()
+    compiled = []
+    for calls in (short_calls.CALLS, 1, short_calls.CALLS, short_calls.CALLS):  # the first call of all is not counted
+        for _ in range(calls):
+            np.testing.assert_array_equal(fn.preemphasis_filter(given), given * 2 + 1)
+        for thread in threading.enumerate():
+            if thread.name == "pipeflow programs":
+                thread.join()
+        compiled.append((len(doubled.overloads), len(plus_one.overloads)))
+    assert compiled == [(0, 0), (1, 0), (1, 1), (1, 1)]
+    ran.clear()
+    for _ in range(3):
+        np.testing.assert_array_equal(fn.preemphasis_filter(given), given * 2 + 1)
+    assert len(ran) == 1  # in the first call after the last look
+    op.forget_calls()
+
+
+def test_what_others_load_is_looked_for_less_often():
+    """A switch that is off may stay off: each look is after twice as many calls as the one before."""
+    looks, forgotten, number = [], [], 0
+
+    def prepare(inputs):
+        looks.append(number)
+        if number < 6 * short_calls.CALLS:
+            raise NotReady
+
+    run = short_calls.until_ready(lambda inputs, key: key, NotReady(), prepare, lambda: forgotten.append(number))
+    for number in range(1, 8 * short_calls.CALLS):
+        assert run((), number) == number
+        if forgotten:
+            break
+    assert looks == [short_calls.CALLS * n for n in (1, 3, 7)]
+    assert forgotten == looks[-1:]
 
 
 def test_only_kept_kernels_are_called():

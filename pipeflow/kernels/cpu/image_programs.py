@@ -306,11 +306,6 @@ def resizing_kernel(dtype: np.dtype) -> Wanted:
     return resize_image, types_of(np.zeros((1, 1, 3), np.uint8), np.zeros(1), np.zeros((1, 1, 3), dtype))
 
 
-def kept(*kernels: Wanted) -> bool:
-    """True if programs with these kernels do not have to wait for a compiler."""
-    return all(jit.kept(*one) for one in (*geometry_kernels(), *kernels))
-
-
 def load(*kernels: Wanted) -> None:
     """Reads kernels from the disk, or compiles them; also the kernels that every program of images needs."""
     for compiled, signature in (*geometry_kernels(), *kernels):
