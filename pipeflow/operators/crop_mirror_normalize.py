@@ -33,7 +33,7 @@ from pipeflow.operators.image_calls import (
     is_image,
     needed,
     planned,
-    ready,
+    wait_for,
     whole_image,
 )
 from pipeflow.operators.image_calls import normalized as normalize_calls
@@ -134,7 +134,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return None
     work = kernels.everyday.normalize_window
     numbers = args.mirror, per_channel(args.mean, channels, "mean"), scaled(args.std, channels, args.scale), args.shift
-    place = layout[0] == "C", *anchors
+    place, normalize = (layout[0] == "C", *anchors), kernels.normalize
+    usual = layout == "HWC" and first and channels == 3 and not kernels.start.state.choosing
+    if usual and specs[0].dtype in normalize.FAST_IN and args.dtype in normalize.NORMALIZED:
+        return normalize.planes_of_window(specs[0].dtype, anchors, shape, numbers, args.dtype)
 
     def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
         work(image, *place, *numbers, out, first)
@@ -296,7 +299,7 @@ def _calls(
 def _ready(args: Any, resizes: bool, calls: KernelCalls) -> None:
     calls.require(args.dtype in FUSED and not args.pad_output)
     planes = channel_first(args.output_layout)
-    calls.wait_for(ready(kernels.image_programs.normalizing_kernel(resizes, planes, args.dtype)))
+    wait_for(calls, kernels.image_programs.normalizing_kernel(resizes, planes, args.dtype))
 
 
 def _plan(calls: KernelCalls, head: Head | None, head_args: Any, args: Any, height: Any, width: Any) -> ResizeAndWindow:

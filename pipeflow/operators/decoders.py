@@ -6,6 +6,7 @@ of windows are in `decoders_cropped.py`, those of volumes in `decoders_volumes.p
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    code_of,
     default,
     largest,
     operator,
@@ -146,8 +148,9 @@ def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     return decode(data, args, out, source)
 
 
-def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] | None = None) -> None:
-    """``decode`` of plain JPEG files for a program of kernel calls; ``window(height, width)`` returns the region as numbers.
+def file_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] | None = None) -> None:
+    """``decode`` of plain JPEG and BMP files for a program of kernel calls; ``window(height, width)`` returns the region as
+    numbers.
 
     Without a window, if only the next step reads the image, only the part that this step reads is decoded.
     """
@@ -156,8 +159,31 @@ def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] |
     calls.wait_for(kernels.jpeg_switch.decoding.ready())
     calls.require(len(data.extents) == 1 and data.dtype == _UINT8 and wanted.dtype == _UINT8)
     calls.require(not wanted.fast_idct and args.on_damage == "error" and wanted.color in ("RGB", "BGR", "GRAY"))
-    jpeg, size = kernels.jpeg, data.size
-    known, height, width, components, to_end, *turn = calls.read(kernels.jpeg_headers.read_size, data)
+    numbers = calls.read(kernels.jpeg_headers.read_size, data)
+    if numbers[0].value:
+        _jpeg_calls(calls, wanted, numbers, window)
+    elif not numbers[0]:  # other samples may have a record for JPEG
+        _bmp_calls(calls, wanted, window)
+
+
+def _bmp_calls(calls: KernelCalls, wanted: Any, window: Any) -> None:
+    bmp, data = kernels.image_bmp, calls.input
+    calls.require(wanted.color != "GRAY")
+    calls.need(bmp.own_kernels())
+    known, *stored = calls.read(bmp.read_size, data)
+    calls.require(known > 0)
+    height, width = stored[:2]
+    _check_limits(calls, height * width, data.size)
+    wanted_part = window or calls.part
+    top, left, rows, columns = (0, 0, height, width) if wanted_part is None else wanted_part(height, width)
+    part = (top, left, height, width) if window is None and calls.part else None
+    out = calls.output((rows, columns, 3), _UINT8, window_of=part)
+    calls.call(bmp.copy_window, data, *stored, top, left, int(wanted.color == "RGB"), replace(out, window_of=None))
+
+
+def _jpeg_calls(calls: KernelCalls, wanted: Any, numbers: Sequence[Any], window: Any) -> None:
+    jpeg, data, size = kernels.jpeg, calls.input, calls.input.size
+    known, height, width, components, to_end, *turn = numbers
     swapped, upside_down, sideways = turn
     calls.require(known > 0)
     _check_limits(calls, height * width, size)
@@ -183,9 +209,9 @@ def jpeg_calls(calls: KernelCalls, window: Callable[[Any, Any], Sequence[Any]] |
     stream, planes, sums, tints = (
         calls.scratch((extent,), dtype) for extent, dtype in zip(jpeg.room(size, width), jpeg.GROWING)
     )
-    numbers = height, width, components, top, left, rows, columns, jpeg.COLORS[wanted.color], checked
+    given = height, width, components, top, left, rows, columns, jpeg.COLORS[wanted.color], checked
     kept = *own[:-5], stream, *own[-5:], planes, sums, tints
-    calls.require(calls.call(jpeg.decode_image, data, *numbers, *kept, made.flat)[0] == 0)
+    calls.require(calls.call(jpeg.decode_image, data, *given, *kept, made.flat)[0] == 0)
     if turned:
         calls.call(kernels.moving.turn_image, made, *turn, out)
     calls.count(kernels.jpeg_switch.COMPILED)
@@ -205,7 +231,7 @@ def _check_limits(calls: KernelCalls, pixels: Any, size: Any) -> None:
     calls.require(pixels * 3 <= (limits.MAX_BYTES if args.max_bytes is None else args.max_bytes))
 
 
-image.calls(jpeg_calls)
+image.calls(file_calls)
 
 
 def load_decoders(_args: Any, _dtype: np.dtype | None) -> None:
@@ -244,6 +270,28 @@ def peek_image_shape(
     header = kernels.image_headers.read(memoryview(encoded(data).data))
     name = DALIImageType(image_type).name
     return np.array(kernels.image_headers.shape_of(header, name, args.adjust_orientation), as_dtype(dtype))
+
+
+@peek_image_shape.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    """For plain JPEG and BMP files; the body reads the other files, and finds the errors."""
+    headers, bmp, turns = kernels.jpeg_headers, kernels.image_bmp, args.adjust_orientation
+    if specs[0].dtype != _UINT8 or specs[0].ndim != 1:
+        return None
+    read_jpeg, read_bmp = (code_of(kernel, kernels.jit.BYTES) for kernel in (headers.read_size, bmp.read_size))
+    dtype, channels = as_dtype(args.dtype), {GRAY: 1, DALIImageType.ANY_DATA: 0}.get(args.image_type, 3)
+    body, options = peek_image_shape.body, {"args": args, "dtype": args.dtype, "image_type": args.image_type}
+
+    def run(data: np.ndarray) -> np.ndarray:
+        data = data.ravel()
+        known, height, width, own, _, swapped, _, _ = read_jpeg(data)
+        if known and 512 * len(data) >= height * width:
+            size = (width, height) if swapped and turns else (height, width)
+            return np.array((*size, channels or own), dtype)
+        known, height, width, _, _ = read_bmp(data)
+        return np.array((height, width, channels or 3), dtype) if known else body(data, **options)
+
+    return run
 
 
 @peek_image_shape.many

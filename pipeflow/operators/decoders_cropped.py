@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Args, KernelCalls, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Args, KernelCalls, Out, Sample, Several, Spec, operator, require
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators import geometry
+from pipeflow.operators import geometry, geometry_calls
 from pipeflow.operators.decoders import (
     DECODE,
     NO_EFFECT,
     check_options,
     decode,
+    file_calls,
     fits_codec,
     image_spec,
-    jpeg_calls,
     load_decoders,
 )
 from pipeflow.operators.image_calls import cropping
@@ -85,7 +85,7 @@ def _(calls: KernelCalls) -> None:
         calls.require(found[2] > 0)
         return found
 
-    jpeg_calls(calls, window)
+    file_calls(calls, window)
 
 
 image_crop.varying("crop_pos_y", "crop_pos_x")
@@ -133,7 +133,7 @@ def random_region(key: Any, args: Any) -> Region:
 
 @image_random_crop.calls
 def _(calls: KernelCalls) -> None:
-    jpeg_calls(calls, lambda height, width: random_window_calls(calls, calls.args, height, width))
+    file_calls(calls, lambda height, width: random_window_calls(calls, calls.args, height, width))
 
 
 image_random_crop.varying("key")
@@ -195,7 +195,27 @@ def slice_region(anchor: Any, shape_input: Any, args: Any) -> Region:
     return region
 
 
-image_slice.loads(load_decoders)
+@image_slice.calls
+def _(calls: KernelCalls) -> None:
+    args = Args(**vars(calls.args), out_of_bounds_policy="error")
+    require(len(calls.inputs) == 1 and not isinstance(args.axes, Several))
+
+    def window(height: Any, width: Any) -> Sequence[Any]:
+        axes, extents = geometry.slice_axes((height, width, 3), "HWC", args), (height, width)
+        require(max(axes, default=0) < 2)
+        parts = geometry_calls.slice_parts(calls, [extents[axis] for axis in axes], args)
+        return geometry_calls.kept_of_image(calls, dict(zip(axes, parts)), height, width)
+
+    file_calls(calls, window)
+
+
+image_slice.varying("start", "rel_start", "end", "rel_end", "shape", "rel_shape")
+
+
+@image_slice.loads
+def _(args: Args, dtype: np.dtype | None) -> None:
+    load_decoders(args, dtype)
+    geometry_calls.load_moving(args, dtype)
 
 
 @image_slice.infer

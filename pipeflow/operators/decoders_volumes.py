@@ -1,5 +1,9 @@
 """Decoders of volumes: DICOM and NIfTI files to arrays of depth x height x width x channels."""
 
+from collections.abc import Callable
+from functools import lru_cache, partial
+from struct import Struct
+from struct import error as StructError
 from typing import Any
 
 import numpy as np
@@ -46,12 +50,81 @@ def volume(data: Sample, /, *, args: Args) -> Sample:
 )
 def volume_crop(data: Sample, /, *, args: Args) -> Sample:
     """Decodes a window of each volume, given as in ``fn.crop``; frames of DICOM outside of it are not decoded."""
+    return _decoded(data, args, partial(crop_region, args))
 
-    def region(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        sizes = crop_extents("DHW", shape, args)
-        return tuple(place_window("DHW", shape, sizes, args)), tuple(sizes)
 
-    return _decoded(data, args, region)
+# The length of a NIfTI-1 header, the number of axes, seven extents, type, place of the numbers, slope, intercept, and the mark
+_HEADER = Struct("<i36x8h14xh36x3f224x3s")
+_STORED = {2: np.uint8, 4: np.int16, 8: np.int32, 16: np.float32, 256: np.int8, 512: np.uint16}
+_WIDE = {as_dtype(FLOAT), np.dtype(np.float64)}  # these hold every number
+
+
+def plain_volume(args: Any) -> Callable[[np.ndarray], np.ndarray | None]:
+    """A function that returns the numbers of a small, uncompressed file of three axes, as stored; None for any other file."""
+    most, limits = args.max_pixels, kernels.image_limits
+    room = limits.MAX_BYTES if args.max_bytes is None else args.max_bytes
+    most = min(limits.SMALL_IMAGE if most is None else most, room // 8)
+    kinds = {code: np.dtype(kind) for code, kind in _STORED.items()}
+
+    def run(data: np.ndarray) -> np.ndarray | None:
+        try:
+            size, axes, *extents, code, place, slope, intercept, mark = _HEADER.unpack_from(data.data)
+        except StructError:
+            return None
+        plain = size == 348 and axes == 3 and mark == b"n+1" and 352 <= place < 1 << 20 and code in kinds
+        width, height, depth = extents[:3]
+        if not plain or min(width, height, depth) < 1 or (args.rescale and (slope != 1 or intercept != 0)):
+            return None
+        voxels, kind = depth * height * width, kinds[code]
+        if voxels > most or place + voxels * kind.itemsize > len(data):
+            return None
+        return np.ndarray((depth, height, width, 1), kind, data, int(place))
+
+    return run
+
+
+@volume.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    dtype = as_dtype(args.dtype)
+    if specs[0].dtype != np.uint8 or specs[0].ndim != 1 or dtype not in _WIDE:
+        return None
+    read = plain_volume(args)
+
+    def run(data: np.ndarray) -> np.ndarray:
+        found = read(data)
+        return _decoded(data, args, None) if found is None else found.astype(dtype)
+
+    return run
+
+
+@volume_crop.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    dtype = as_dtype(args.dtype)
+    if specs[0].dtype != np.uint8 or specs[0].ndim != 1 or dtype not in _WIDE:
+        return None
+    read, region = plain_volume(args), lru_cache(16)(partial(window_of, args))
+
+    def run(data: np.ndarray) -> np.ndarray:
+        found = read(data)
+        part = None if found is None else region(found.shape[:3])
+        if found is None or part is None:
+            return _decoded(data, args, partial(crop_region, args))
+        return found[part].astype(dtype)
+
+    return run
+
+
+def crop_region(args: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """First elements and extents of the window in a volume of this shape."""
+    sizes = crop_extents("DHW", shape, args)
+    return tuple(place_window("DHW", shape, sizes, args)), tuple(sizes)
+
+
+def window_of(args: Any, shape: tuple[int, ...]) -> tuple[slice, ...] | None:
+    """The same as slices; None for a window that is not inside the volume."""
+    starts, sizes = crop_region(args, shape)
+    inside = all(start >= 0 and size > 0 and start + size <= full for start, size, full in zip(starts, sizes, shape))
+    return tuple(slice(start, start + size) for start, size in zip(starts, sizes)) if inside else None
 
 
 def _decoded(data: np.ndarray, args: Any, region: Any) -> np.ndarray:

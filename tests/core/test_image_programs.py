@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 import simplejpeg
+from decoders.made import bmp
 from helpers import chains_counted
 
 from pipeflow import fn, pipeline_def, seeds, types
@@ -167,6 +168,10 @@ CASES = [
     (lambda x: fn.flip(fn.resize(fn.decoders.image(x), resize_x=50), horizontal=1), 8),
     (lambda x: fn.decoders.image_crop(x, crop=(30, 20.5), crop_pos_x=uniform()), 8),
     (lambda x: fn.decoders.image_crop(x, crop_w=20, rounding="truncate", crop_pos_x=0.3), 8),
+    (lambda x: fn.decoders.image_slice(x, start=(10, 5), shape=(20, 15)), 8),
+    (lambda x: fn.decoders.image_slice(x, rel_start=[0.25], end=[30], axes=[0]), 8),
+    (lambda x: normalized(fn.decoders.image_slice(x, rel_start=uniform() / 2, rel_shape=[0.5, 0.4])), 8),
+    (lambda x: fn.decoders.image_slice(x, np.array([3, 4]), np.array([5, 6])), 0),
 ]
 
 
@@ -182,6 +187,35 @@ def test_programs_give_what_the_bodies_give(number, monkeypatch):
             assert one.dtype == other.dtype
             assert one.shape == other.shape
             assert one.tobytes() == other.tobytes()
+
+
+def plain_bmp(height, width, **options):
+    return np.frombuffer(bmp(RNG.integers(0, 1 << 24, (height, width)), 24, **options), np.uint8)
+
+
+BMPS = [plain_bmp(41, 33), plain_bmp(31, 32, top_down=True), plain_bmp(37, 46, header=108)]
+BMP_STEPS = [
+    fn.decoders.image,
+    lambda x: fn.decoders.image(x, output_type=types.BGR),
+    lambda x: fn.decoders.image_crop(x, crop=(30, 20.5), crop_pos_x=uniform()),
+    fn.decoders.image_random_crop,
+    lambda x: fn.decoders.image_slice(x, start=(10, 5), shape=(20, 15)),
+    lambda x: normalized(fn.resize(fn.decoders.image(x), resize_shorter=28), crop=(24, 24), mirror=1),
+]
+
+
+@pytest.mark.parametrize("first", [BMPS, FILES])
+@pytest.mark.parametrize("number", range(len(BMP_STEPS)))
+def test_files_of_two_formats_have_programs(number, first, monkeypatch):
+    """BMP files of 24 bits; files with a palette are left. If the first file is JPEG, its program leaves the others."""
+    gray = np.frombuffer(bmp(np.zeros((32, 32), np.uint8), 8, palette=[(9, 9, 9)]), np.uint8)
+    files = [*BMPS, *FILES, gray] if first is BMPS else [*FILES, *BMPS, gray]
+    results, done = batches(BMP_STEPS[number], files, monkeypatch)
+    expected, _ = batches(BMP_STEPS[number], files, monkeypatch, chained=False)
+    assert done == (len(BMPS) + 8 if first is BMPS else 8)
+    for ours, theirs in zip(results, expected, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 TURNING = [

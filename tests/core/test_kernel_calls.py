@@ -205,8 +205,8 @@ def test_every_operator_with_calls_is_here():
     test_color_programs.py and test_chains.py.
     """
     images = {
-        "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "resize", "experimental.resize",
-        "random_resized_crop", "crop_mirror_normalize",
+        "decoders.image", "decoders.image_crop", "decoders.image_random_crop", "decoders.image_slice", "resize",
+        "experimental.resize", "random_resized_crop", "crop_mirror_normalize",
     }  # fmt: skip
     colors = {"brightness", "contrast", "brightness_contrast", "color_twist", "hsv", "hue", "saturation", "cast"}
     colors |= {"grayscale", "color_space_conversion", "warp_perspective", "experimental.warp_perspective"}

@@ -10,7 +10,8 @@ from struct import unpack_from
 import numpy as np
 
 from pipeflow.kernels.cpu.image_base import BadImage, Header, need
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, plain, types_of
+from pipeflow.kernels.cpu.later import Wanted
 
 _PLAIN, _RUNS8, _RUNS4, _MASKS, _ALPHA_MASKS = 0, 1, 2, 3, 6
 _USUAL_MASKS = {16: (0x7C00, 0x3E0, 0x1F, 0), 32: (0xFF0000, 0xFF00, 0xFF, 0)}
@@ -98,6 +99,55 @@ def _palette(data: memoryview, begin: int, size: int, bits: int, colors: int) ->
     if count < 1 or place + count * step > len(data):
         raise BadImage("damaged BMP file: its palette is missing")
     return np.frombuffer(data, np.uint8, count * step, place).reshape(count, step)[:, 2::-1]
+
+
+@kernel
+def little(data, place, count):
+    """A number of so many bytes, the lowest first."""
+    value = np.int64(0)
+    for i in range(count):
+        value |= np.int64(data[place + i]) << (8 * i)
+    return value
+
+
+@kernel
+def read_size(data):
+    """Returns (1, height, width, place of the pixels, 1 if the first row is the top one) for a complete file of 24 bits without
+    compression. For all other files, valid or not, the result is zeros: `header` reads these files.
+    """
+    nothing = (0, 0, 0, 0, 0)
+    if data.size < 54 or data[0] != 0x42 or data[1] != 0x4D:
+        return nothing
+    begin, size, width, height = little(data, 10, 4), little(data, 14, 4), little(data, 18, 4), little(data, 22, 4)
+    top_down = 1 if height >= 1 << 31 else 0
+    if top_down:
+        height = (1 << 32) - height
+    if size < 40 or begin < 14 + size or little(data, 28, 2) != 24 or little(data, 30, 4) != 0:
+        return nothing
+    if not 0 < width < 1 << 31 or height < 1 or (data.size - begin) // ((width * 3 + 3) // 4 * 4) < height:
+        return nothing
+    return 1, height, width, begin, top_down
+
+
+@kernel
+def copy_window(data, height, width, begin, top_down, top, left, reverse, out):
+    """Copies the window at (top, left) with the extents of `out`; with `reverse`, blue is the last channel and not the first."""
+    stride = (width * 3 + 3) // 4 * 4
+    first, last = (2, 0) if reverse else (0, 2)
+    for row in range(out.shape[0]):
+        stored = top + row if top_down else height - 1 - top - row
+        place = begin + stored * stride + left * 3
+        for column in range(out.shape[1]):
+            out[row, column, 0] = data[place + first]
+            out[row, column, 1] = data[place + 1]
+            out[row, column, 2] = data[place + last]
+            place += 3
+
+
+def own_kernels() -> list[Wanted]:
+    """The kernels that read plain files, with the types of their arguments."""
+    image = np.empty((0, 0, 0), np.uint8)
+    return [(read_size, types_of(BYTES)), (copy_window, types_of(BYTES, *[NUMBER] * 7, image))]
 
 
 def decode(data: np.ndarray) -> np.ndarray:

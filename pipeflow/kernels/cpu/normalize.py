@@ -4,6 +4,7 @@ As in DALI, the mean is subtracted before the product, so that float32 results a
 """
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -113,6 +114,28 @@ def bits(array: np.ndarray) -> np.ndarray:
 def tiled(values: bytes, width: int) -> np.ndarray:
     """float32 numbers, given as their bytes, repeated along a row. They are cached: usually all samples have the same numbers."""
     return np.tile(np.frombuffer(values, np.float32), width)
+
+
+def planes_of_window(
+    source: np.dtype, place: tuple[int, int], extents: tuple[int, ...], numbers: tuple[Any, ...], out: np.dtype
+) -> Filling:
+    """`normalize_window` for many images of three interleaved channels with these extents, into planes. ``place``: top and left;
+    ``numbers``: mirror, mean, scale and shift.
+    """
+    mirror, mean, scale, shift = numbers
+    offset, stride = (place[0] * extents[1] + place[1]) * 3, extents[1] * 3
+    kind = bits(np.empty(0, out))
+    compute = machine_code(
+        to_planes, np.empty(0, source), NUMBER, NUMBER, mean, scale, shift, mirror, kind, NUMBER, NUMBER, NUMBER
+    )
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        _, height, width = out.shape
+        target = out.ravel() if kind.dtype == out.dtype else bits(out)
+        compute(image.ravel(), offset, stride, mean, scale, shift, mirror, target, height * width, height, width)
+        return out
+
+    return run
 
 
 def normalize_window(
