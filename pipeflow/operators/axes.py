@@ -22,6 +22,11 @@ def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | Non
         if axes is not None:
             raise ValueError("axes and axis_names exclude each other: give one of them")
         missing = [name for name in names if name not in layout]
+        if missing and not layout:
+            raise ValueError(
+                f"axis_names={names!r} need a layout, and the data has none: give one where the data comes from, "
+                "as in fn.external_source(..., layout='HWC'), or name the axes by number with axes"
+            )
         if missing:
             raise ValueError(f"the layout {layout!r} has no axis {''.join(missing)!r}")
         return [layout.index(name) for name in names]

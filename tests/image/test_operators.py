@@ -551,6 +551,7 @@ def test_reductions_are_numpys():
     refused("of no elements is not defined", ValueError, lambda: fn.reductions.mean(IMAGE[:0]))
     refused("exclude each other", ValueError, lambda: fn.reductions.sum(IMAGE, axes=0, axis_names="H"))
     refused("has no axis 'X'", ValueError, lambda: fn.reductions.sum(batch, axis_names="X"))
+    refused("axis_names='H' need a layout", ValueError, lambda: fn.reductions.sum(np.zeros((2, 3, 4)), axis_names="H"))
 
 
 def test_matrices():
