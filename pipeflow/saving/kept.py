@@ -20,7 +20,6 @@ import threading
 import weakref
 import zlib
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,13 @@ _ENTRY = np.dtype(
         ("about", "u4"),
         ("sum", "u4"),
         ("known", "?"),
-        ("checked", "?"),
+        ("kind", "u4"),  # 0 until the sample is read and checked, then 1 + the place of its shape, type and layout
         ("offset", "u8"),
         ("data", "u8"),
         ("made_of", "u8"),
     ]
 )
+Described = tuple[tuple[int, ...], np.dtype, str]  # shape, type and layout of a sample
 _LOOK_AFTER = 256  # after so many samples that were not found, the files of other processes are read again
 _MOST_PARTS = 10_000_000  # parts of a constant that are compared: enough for a complete list of paths
 _SHARE = 64  # a process adds up the size of all files again after it has written 1/64 of the limit
@@ -57,6 +57,8 @@ class Kept:
         self._home, self._most, self._in_memory = folder.parent, most, in_memory
         self._lock = threading.Lock()
         self._entries = np.zeros(count, _ENTRY)
+        self._kinds: list[Described] = []  # most samples of a dataset have one of few shapes
+        self._kind_of: dict[Described, int] = {}  # 1 + the place of each
         self._files: list[tuple[str, int]] = []  # name and descriptor of the samples
         self._read: dict[str, int] = {}  # name -> the number of bytes of its index that are known
         self._missed = 0
@@ -88,7 +90,7 @@ class Kept:
 
     # Reading.
 
-    def find(self, number: int, made_of: int) -> tuple[tuple[int, ...], np.dtype, str] | None:
+    def find(self, number: int, made_of: int) -> Described | None:
         """Shape, type and layout of a kept sample, if it was made from the same sources; else None."""
         entry = self._entries[number]
         if not entry["known"]:
@@ -100,18 +102,28 @@ class Kept:
                 return None
         if entry["made_of"] != made_of:
             return None
-        descriptor = self._files[entry["file"]][1]
-        about = os.pread(descriptor, int(entry["about"]), int(entry["offset"]))
-        try:
-            if not entry["checked"]:
-                data = os.pread(descriptor, int(entry["data"]), int(entry["offset"] + entry["about"]))
+        if not entry["kind"]:
+            descriptor = self._files[entry["file"]][1]
+            about = os.pread(descriptor, int(entry["about"]), int(entry["offset"]))
+            data = os.pread(descriptor, int(entry["data"]), int(entry["offset"] + entry["about"]))
+            try:
                 if zlib.crc32(data, zlib.crc32(about)) != entry["sum"]:
                     raise ValueError("the checksum is wrong")
-                entry["checked"] = True
-            return _described(about)
-        except (ValueError, TypeError):
-            entry["known"] = False  # it is damaged, so it will be made and kept again
-            return None
+                shape, dtype, layout = json.loads(about)
+                entry["kind"] = self._number_of((tuple(shape), np.dtype(dtype), layout))
+            except (ValueError, TypeError):
+                entry["known"] = False  # it is damaged, so it will be made and kept again
+                return None
+        return self._kinds[entry["kind"] - 1]
+
+    def _number_of(self, described: Described) -> int:
+        """1 + the place of a shape, type and layout; a new place for new ones."""
+        if described not in self._kind_of:
+            with self._lock:
+                if described not in self._kind_of:
+                    self._kinds.append(described)
+                    self._kind_of[described] = len(self._kinds)
+        return self._kind_of[described]
 
     def read(self, number: int, target: np.ndarray) -> None:
         """A sample that ``find`` has found, into an array of that shape and type."""
@@ -157,7 +169,7 @@ class Kept:
             fits = sample < len(self._entries) and offset + about + data <= size
             if _SUM.unpack_from(line, _LINE.size)[0] != zlib.crc32(line[: _LINE.size]) or not fits:
                 break  # an incomplete or damaged line: the lines after it are not used
-            self._entries[sample] = (number, about, total, True, False, offset, data, made_of)
+            self._entries[sample] = (number, about, total, True, 0, offset, data, made_of)
             place += LINE
         self._read[name] = begun + place
 
@@ -171,6 +183,7 @@ class Kept:
         data = np.ascontiguousarray(sample).reshape(-1).view(np.uint8).data if sample.nbytes else memoryview(b"")
         total = zlib.crc32(data, zlib.crc32(about))
         size = len(about) + len(data)
+        kind = self._number_of((sample.shape, sample.dtype, layout))
         with self._lock:
             if not self._has_room(size):
                 self._full = True
@@ -186,7 +199,7 @@ class Kept:
             except OSError:
                 self._full = True
                 return False
-            self._entries[number] = (file, len(about), total, True, True, self._end, len(data), made_of)
+            self._entries[number] = (file, len(about), total, True, kind, self._end, len(data), made_of)
             self._end += size
             self._room -= size + LINE
         return True
@@ -288,13 +301,6 @@ def _size_of(folder: Path) -> int:
         with contextlib.suppress(OSError):
             size += path.stat().st_size if path.suffix in (".samples", ".index") else 0
     return size
-
-
-@lru_cache(maxsize=1024)  # most samples of a dataset have one of few shapes, and parsing takes longer than reading
-def _described(about: bytes) -> tuple[tuple[int, ...], np.dtype, str]:
-    """Shape, type and layout of a sample."""
-    shape, dtype, layout = json.loads(about)
-    return tuple(shape), np.dtype(dtype), layout
 
 
 def made_of(text: str) -> int:
