@@ -32,10 +32,18 @@ RESIZES = [
         ["CHW", "HWC"],
     )
 ]
-WARPS = [
-    f"fn.warp_affine({name}, matrix=(0.9, 0.3, -4, -0.2, 1.1, 2), interp_type=types.INTERP_{kind}, size=({height}, {width}))"
-    for name, kind, (height, width) in product(["image", "gray"], ["NN", "LINEAR"], [(40, 60), (55, 71)])
-]
+WARPS = (
+    [
+        f"fn.warp_affine({name}, matrix=(0.9, 0.3, -4, -0.2, 1.1, 2), interp_type=types.INTERP_{kind}, size=({height}, {width}))"
+        for name, kind, (height, width) in product(["image", "gray"], ["NN", "LINEAR"], [(40, 60), (55, 71)])
+    ]
+    + [
+        f"fn.warp_affine({name}, matrix={matrix}, interp_type=types.INTERP_NN, size=(90, 140), fill_value=3)"  # long rows inside
+        for name, matrix in product(
+            ["image", "gray"], [(0.5, 0, 0, 0, 0.5, 0), (0.4, 0.1, -3, -0.1, 0.45, 5), (-0.5, 0, 60, 0, -0.5, 40)]
+        )
+    ]
+)
 SOUNDS = [
     f"fn.audio_resample({name}, scale={scale}, quality={quality})"
     for name, scale, quality in product(["signal", "stereo"], [0.5, 2.0, 0.73215, 1.31415], [0, 50, 100])

@@ -387,6 +387,35 @@ def test_a_warp_that_shifts_by_whole_pixels_copies():
         assert (out[1:, :, :5] == volume[:-1, :, 1:]).all()
 
 
+EXACT = {  # their positions have no rounding, so each pixel can be found by itself
+    "turned": [[0, 1, 0], [1, 0, 0]],
+    "half": [[0.5, 0, 3], [0, 0.5, -2]],
+    "mirrored": [[-1, 0, 90], [0, -1, 80]],
+    "through the last pixel": [[0.5, 0, 45], [-0.5, 1, 79]],
+    "into the corner": [[1, 0, 0], [0.5, 1, 0]],
+    "one column": [[0, 0, 89.5], [1, 0, 0]],
+    "far away": [[1, 0, 1e30], [0, 1, 0]],
+    "no number": [[1, 0, np.nan], [0, 1, 0]],
+    "nearly a row": [[1, 0, 0], [1e-9, 0, 79.5]],
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_nearest_pixels_of_long_rows_are_those_of_each_pixel(name, dtype, channels):
+    """Rows of which a part is in the image, and not checked pixel by pixel, with the fill value around it."""
+    source, out = image(80, 90, channels).astype(dtype), np.empty((100, 200, channels), dtype)
+    transform = np.array(EXACT[name], np.float64)
+    warp.warp(source, transform, 7, True, out)
+    rows, columns = np.mgrid[:100, :200] + 0.5
+    x, y = (np.floor(a * columns + b * rows + c) for a, b, c in transform)
+    inside = (x >= 0) & (y >= 0) & (x < 90) & (y < 80)
+    wanted = np.full_like(out, 7)
+    wanted[inside] = source[y[inside].astype(int), x[inside].astype(int)]
+    assert (out == wanted).all()
+
+
 def test_read_only_and_strided_inputs_are_taken_as_they_are():
     """A read-only or non-contiguous image gives the result of its plain copy and is left unchanged."""
     source = image(24, 26, 3)

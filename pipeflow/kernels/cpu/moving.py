@@ -15,6 +15,7 @@ from pipeflow.kernels.cpu.simd.moves import (
     LINE,
     LONG,
     copy_group,
+    copy_inner_group,
     copy_long_row,
     copy_memory,
     copy_row,
@@ -58,15 +59,44 @@ def take_rgb_bytes(flat, places, fill, target, at):
     """take_pixels for pixels of three bytes. A group is copied at once if all its places are in the image, without the last
     pixel, or all are outside.
     """
-    filled = np.empty(3 * GROUP, np.uint8)
-    for k in range(filled.size):
-        filled[k] = fill[k % 3]
     end, j = flat.size // 3 - 1, 0
     while j + GROUP < places.size:
-        if not copy_group(flat, places, j, end, filled, target, at + j * 3):
+        if not copy_group(flat, places, j, end, fill, target, at + j * 3):
             take_few_rgb_bytes(flat, places, j, j + GROUP, fill, target, at)
         j += GROUP
     take_few_rgb_bytes(flat, places, j, places.size, fill, target, at)
+
+
+@kernel
+def take_inner_rgb_bytes(flat, places, first, last, target, at):
+    """take_inner_pixels for pixels of three bytes. A group overwrites the byte after it."""
+    while first + GROUP <= last:
+        copy_inner_group(flat, places, first, target, at + first * 3)
+        first += GROUP
+    for j in range(first, last):
+        for k in range(3):
+            target[at + j * 3 + k] = flat[np.int64(places[j]) * 3 + k]
+
+
+def take_inner_pixels(flat, places, channels, first, last, target, at):
+    """Takes some pixels of a row from these places, which are in the image and not its last pixel (inside kernels). Another pixel
+    follows on the row, which is taken later.
+    """
+    raise NotImplementedError("take_inner_pixels is for compiled code")
+
+
+@overload(take_inner_pixels)
+def _take_inner_pixels(flat, places, channels, first, last, target, at):
+    def of_bytes(flat, places, channels, first, last, target, at):
+        if channels == 3:
+            take_inner_rgb_bytes(flat, places, first, last, target, at)
+        else:
+            take_elements(flat, places[first:last], channels, target, target, at + first * channels)
+
+    def of_others(flat, places, channels, first, last, target, at):
+        take_elements(flat, places[first:last], channels, target, target, at + first * channels)
+
+    return of_bytes if flat.dtype == types.uint8 and target.dtype == types.uint8 else of_others
 
 
 def take_pixels(flat, places, channels, fill, target, at):

@@ -13,8 +13,16 @@ from pipeflow.kernels.cpu.byte_tables import Filling
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.displacement import fill_pixels
 from pipeflow.kernels.cpu.jit import kernel, machine_code, plain
-from pipeflow.kernels.cpu.moving import row_of_places, take_pixels
-from pipeflow.kernels.cpu.simd.places import GROUP, OUTSIDE, all_inside, four_places
+from pipeflow.kernels.cpu.moving import row_of_places, take_inner_pixels, take_pixels
+from pipeflow.kernels.cpu.simd.places import (
+    GROUP,
+    OUTSIDE,
+    all_inside,
+    border_places,
+    four_places,
+    inner_places,
+    nearest_places,
+)
 from pipeflow.kernels.cpu.simd.sums import weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -84,30 +92,52 @@ def warp_linear(source, matrix, fill, clamped, places, out):
         weighted_rows(line, 0, 0, unit, 0, 1, target, i * size, size)
 
 
+SPAN = 64  # the least number of pixels in the image, one after another, that are taken without a check of each
+
+
+@kernel
+def inner_span(factor, start, extent, low, high):
+    """The part from ``low`` to ``high`` of a row whose positions factor * (j + 0.5) + start are surely from 0 to an extent."""
+    if abs(factor) < 1e-6:  # else the roundings of a position are far less than its distance from the end
+        return (low, high) if 1 <= start < extent - 1 else (low, low)
+    one, other = -start / factor, (extent - start) / factor
+    return max(low, min(one, other) + 1), min(high, max(one, other) - 2)
+
+
 @kernel
 def warp_nearest(source, matrix, fill, clamped, places, out):
-    """Nearest neighbour: elements are copied. First all positions of a row are computed, several at a time, then its pixels."""
+    """Nearest neighbour: elements are copied. First all positions of a row are computed, several at a time, then its pixels.
+
+    Positions grow or fall along a row. So if two pixels are in the image, all between them are.
+    """
     height, width, channels = source.shape
     columns = out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)
     a, b = matrix[0, 0], matrix[1, 0]
-    wide, tall = float(width), float(height)
     for i in range(out.shape[0]):
         c = matrix[0, 1] * (i + 0.5) + matrix[0, 2]
         d = matrix[1, 1] * (i + 0.5) + matrix[1, 2]
-        # two loops: with the choice in one, LLVM computes the positions one by one
+        at = i * columns * channels
         if clamped:
-            for j in range(columns):
-                x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
-                x, y = min(max(x, 0.0), wide - 1.0), min(max(y, 0.0), tall - 1.0)
-                inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)  # False for NaN
-                places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
-        else:
-            for j in range(columns):
-                x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
-                inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)
-                places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
-        take_pixels(flat, places, channels, fill, target, i * columns * channels)
+            border_places(a, c, b, d, width, height, places, 0, columns)
+            take_pixels(flat, places, channels, fill, target, at)
+            continue
+        low, high = inner_span(a, c, width, 0.0, columns - 1.0)
+        low, high = inner_span(b, d, height, low, high)
+        if high - low >= SPAN:  # False if a position is no number
+            first, last = np.int64(low), np.int64(high)
+            nearest_places(a, c, b, d, width, height, places, 0, first + 1)
+            nearest_places(a, c, b, d, width, height, places, last, columns)
+            one, other = np.int64(places[first]), np.int64(places[last])
+            corner = max(one % width, other % width) == width - 1 and max(one, other) >= (height - 1) * width
+            if one >= 0 and other >= 0 and not corner:
+                inner_places(a, c, b, d, width, height, places, first + 1, last)
+                take_pixels(flat, places[:first], channels, fill, target, at)
+                take_inner_pixels(flat, places, channels, first, last, target, at)
+                take_pixels(flat, places[last:], channels, fill, target, at + last * channels)
+                continue
+        nearest_places(a, c, b, d, width, height, places, 0, columns)
+        take_pixels(flat, places, channels, fill, target, at)
 
 
 @kernel

@@ -127,12 +127,33 @@ def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.fadd(builder.fmul(a, b), c)
 
 
+def multiply_add_once(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """`multiply_add` with one rounding in every place of the code, if the processor has it.
+
+    LLVM takes a product that does not change out of a loop. Then `multiply_add` has two roundings.
+    """
+    if not has_multiply_add():
+        return multiply_add(builder, a, b, c)
+    kind = a.type
+    scalar = kind.element if isinstance(kind, ir.VectorType) else kind
+    name = ("f32" if scalar == FLOAT else "f64") if kind is scalar else f"v{kind.count}f{32 if scalar == FLOAT else 64}"
+    function = ir.FunctionType(kind, [kind] * 3)
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.fma.{name}"), (a, b, c))
+
+
+def has_multiply_add() -> bool:
+    """True if this processor multiplies and adds in one step."""
+    return "fma" in extensions() or binding.get_process_triple().startswith(("aarch64", "arm64"))
+
+
 def extensions() -> frozenset[str]:
     """The vector extensions of this processor that the code uses by name: sse2, and others that the processor has."""
     if not binding.get_process_triple().startswith("x86_64"):
         return frozenset()
     named = cpu_target.target_context.codegen()._tm_features.split(",")
-    return frozenset({"sse2"} | {name for name in ("ssse3", "avx2", "avx512f", "avx512vbmi") if f"+{name}" in named})
+    return frozenset(
+        {"sse2"} | {name for name in ("ssse3", "avx2", "fma", "avx512f", "avx512vbmi") if f"+{name}" in named}
+    )
 
 
 def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int = 1, width: int = LANES) -> None:

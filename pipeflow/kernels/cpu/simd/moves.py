@@ -161,15 +161,40 @@ def _gathered(builder: Any, source: Any, places: Any) -> Any:
     return builder.shuffle_vector(pixels, ir.Constant(pixels.type, ir.Undefined), order)
 
 
+def _copy_pixels(builder: Any, source: Any, begin: Any, places: Any, out: Any) -> None:
+    """Copies a group of pixels of three bytes from their places, which ``begin`` points to; four bytes for each pixel."""
+    width = places.type.element.width
+    if width == 32 and "avx512vbmi" in extensions():
+        store(builder, _gathered(builder, source.pointer, places), out, 1)
+        return
+    pixels = []
+    for pixel in range(GROUP):
+        place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
+        place = builder.sext(place, INT64) if width < 64 else place
+        start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
+        pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
+    for pixel, value in enumerate(pixels):
+        store(builder, value, builder.gep(out, [INT64(3 * pixel)]), 1)
+
+
+@vector_function(DATA, DATA, INDEX, DATA, INDEX)
+def copy_inner_group(builder, source, places, first, out, out_offset):
+    """`copy_group` for places that are at least 0 and less than that of the last pixel."""
+    width = places.element.bitwidth
+    begin = builder.gep(places.pointer, [first])
+    found = load(builder, begin, ir.VectorType(ir.IntType(width), GROUP), width // 8)
+    _copy_pixels(builder, source, begin, found, builder.gep(out.pointer, [out_offset]))
+
+
 @vector_function(DATA, DATA, INDEX, INDEX, DATA, DATA, INDEX, result=types.boolean)
-def copy_group(builder, source, places, first, end, filled, out, out_offset):
+def copy_group(builder, source, places, first, end, fill, out, out_offset):
     """Copies a group of pixels of three bytes from their places if all places are at least 0 and less than ``end``; if all are
-    negative, it copies ``filled``. In other cases it does nothing and returns False.
+    negative, each pixel becomes ``fill``. In other cases it does nothing and returns False.
 
     Four bytes are copied for each pixel: the next pixel overwrites the fourth, and the last one is after the group.
     """
     width = places.element.bitwidth
-    kind, bits, bytes_of = ir.IntType(width), ir.IntType(GROUP), ir.VectorType(INT8, 3 * GROUP)
+    kind, bits = ir.IntType(width), ir.IntType(GROUP)
     begin = builder.gep(places.pointer, [first])
     found = load(builder, begin, ir.VectorType(kind, GROUP), width // 8)
     limit = splat(builder, builder.trunc(end, kind) if width < 64 else end, found.type)
@@ -178,19 +203,14 @@ def copy_group(builder, source, places, first, end, filled, out, out_offset):
     below = builder.icmp_signed("<", found, number(0, found.type))
     none = builder.icmp_unsigned("==", builder.bitcast(below, bits), every)
     with builder.if_then(within):
-        if width == 32 and "avx512vbmi" in extensions():
-            store(builder, _gathered(builder, source.pointer, found), builder.gep(out.pointer, [out_offset]), 1)
-        else:
-            pixels = []
-            for pixel in range(GROUP):
-                place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
-                place = builder.sext(place, INT64) if width < 64 else place
-                start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
-                pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
-            for pixel, value in enumerate(pixels):
-                store(builder, value, builder.gep(out.pointer, [builder.add(out_offset, INT64(3 * pixel))]), 1)
+        _copy_pixels(builder, source, begin, found, builder.gep(out.pointer, [out_offset]))
     with builder.if_then(none):
-        store(builder, load(builder, filled.pointer, bytes_of, 1), builder.gep(out.pointer, [out_offset]), 1)
+        pixel: Any = ir.Constant(ir.VectorType(INT8, 4), ir.Undefined)
+        for k in range(3):
+            pixel = builder.insert_element(pixel, builder.load(builder.gep(fill.pointer, [INT64(k)])), INT32(k))
+        order = ir.Constant(ir.VectorType(INT32, 3 * GROUP), [i % 3 for i in range(3 * GROUP)])
+        group = builder.shuffle_vector(pixel, ir.Constant(pixel.type, ir.Undefined), order)
+        store(builder, group, builder.gep(out.pointer, [out_offset]), 1)
     return builder.or_(within, none)
 
 

@@ -1,5 +1,6 @@
 """The places of the four pixels around each position of a row, and the weights for blending them."""
 
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -16,6 +17,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     at,
     load,
     many,
+    multiply_add_once,
     number,
     over,
     splat,
@@ -23,6 +25,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     vector_function,
 )
 
+DOUBLE, FLOAT64 = ir.DoubleType(), types.float64
 BORDER, OUTSIDE = -1, -2  # instead of a place: some or all of the four pixels are outside the image
 
 
@@ -92,6 +95,54 @@ def four_places(builder, xs, ys, width, height, right, channels, places, us, vs,
 
     over(builder, total, body)
     return builder.load(some)
+
+
+def _pixel_places(moves: bool, checked: bool) -> Any:
+    @vector_function(FLOAT64, FLOAT64, FLOAT64, FLOAT64, INDEX, INDEX, DATA, INDEX, INDEX)
+    def found(builder, a, c, b, d, width, height, places, begin, end):
+        """The number of the pixel at (a * (j + 0.5) + c, b * (j + 0.5) + d) for each j from ``begin`` to ``end``.
+
+        LLVM computes such a loop of a kernel one by one, unless it has masks as AVX-512 does: that takes twice as long.
+        """
+        element = places.pointer.type.pointee
+        wide, tall = (builder.sitofp(extent, DOUBLE) for extent in (width, height))
+
+        def body(first: Any, lanes: int) -> None:
+            kind, whole = many(DOUBLE, lanes), many(element, lanes)
+
+            def every(value: float) -> Any:
+                return ir.Constant(kind, [value] * lanes) if lanes > 1 else DOUBLE(value)
+
+            first = builder.add(begin, first)
+            middle = ir.Constant(kind, [k + 0.5 for k in range(lanes)]) if lanes > 1 else DOUBLE(0.5)
+            columns = builder.fadd(_every(builder, builder.sitofp(first, DOUBLE), kind), middle)
+            position, inside = [], []
+            for factor, start, extent in ((a, c, wide), (b, d, tall)):
+                factor, start, limit = (_every(builder, value, kind) for value in (factor, start, extent))
+                value = _floor(builder, multiply_add_once(builder, factor, columns, start))
+                if moves:
+                    inside.append(builder.fcmp_ordered("ord", value, value))
+                    last = builder.fsub(limit, every(1.0))
+                    value = builder.select(builder.fcmp_ordered(">", value, every(0.0)), value, every(0.0))
+                    value = builder.select(builder.fcmp_ordered("<", value, last), value, last)
+                elif checked:
+                    inside.append(builder.fcmp_ordered(">=", value, every(0.0)))
+                    inside.append(builder.fcmp_ordered("<", value, limit))
+                position.append(value)
+            x, y = position
+            place = builder.fadd(builder.fmul(y, _every(builder, wide, kind)), x)
+            if inside:
+                place = builder.select(reduce(builder.and_, inside), place, every(-1.0))
+            store(builder, builder.fptosi(place, whole), at(builder, places.pointer, first), element.width // 8)
+
+        over(builder, builder.sub(end, begin), body, width=8)
+
+    return found
+
+
+nearest_places = _pixel_places(moves=False, checked=True)  # -1 outside the image, or if a position is no number
+border_places = _pixel_places(moves=True, checked=True)  # that of the nearest pixel in the image; -1 for no number
+inner_places = _pixel_places(moves=False, checked=False)  # all of them must be in the image
 
 
 GROUP = 64  # places that are looked at together
