@@ -41,6 +41,20 @@ def test_rows_are_copied_whole_from_any_place_to_any_place(offset):
         assert (memory[begin + 3 * size :] == 7).all()
 
 
+@pytest.mark.parametrize("upside_down", [False, True])
+def test_rows_of_every_width_are_mirrored_and_the_bytes_around_them_stay(upside_down):
+    """Widths with and without a whole group of pixels, the same place of one written twice among them."""
+    mirror, order = kernels.normalize.mirror_rgb_rows, kernels.normalize.MIRRORED
+    for width in (*range(1, 50), 63, 64, 65, 126, 127, 500):
+        image = np.random.default_rng(width).integers(0, 256, (3, width, 3), dtype=np.uint8)
+        memory = np.full(image.size + 128, 7, np.uint8)
+        out = memory[64:-64]
+        mirror(image.reshape(-1), 3 * width, upside_down, order, out)
+        np.testing.assert_array_equal(out.reshape(image.shape), image[:: -1 if upside_down else 1, ::-1])
+        assert (memory[:64] == 7).all()
+        assert (memory[-64:] == 7).all()
+
+
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 63, 64, 65, 255, 2047, 2048, 5003])
 def test_a_table_says_what_the_arithmetic_says(size):
     """Bytes looked up, however many, are those that are computed one by one."""

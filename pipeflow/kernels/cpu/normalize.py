@@ -76,7 +76,7 @@ def mirror_rgb_rows(source, size, upside_down, order, out):
     """Copies rows of pixels of three bytes from right to left, and if requested, the last row first."""
     for begin in range(0, source.size, max(size, 1)):
         row = source.size - size - begin if upside_down else begin
-        mirror_pixels(source, row, out, begin, order, size // 3)
+        mirror_pixels(source, row, out, begin, order, size // 3, -size if upside_down else size)
 
 
 # The order of the bytes of a group of mirrored pixels; the first byte belongs to the pixel before the group.

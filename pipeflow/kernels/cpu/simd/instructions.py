@@ -183,10 +183,19 @@ def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int =
 
 def writing(builder: Any) -> Callable[[Any], Any]:
     """A function that announces a write to the line of a pointer: the line comes into the cache during other work."""
+    return _announcing(builder, 1)
+
+
+def reading(builder: Any) -> Callable[[Any], Any]:
+    """The same for a read. The line need not exist."""
+    return _announcing(builder, 0)
+
+
+def _announcing(builder: Any, writes: int) -> Callable[[Any], Any]:
     pointer = INT8.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    return lambda place: builder.call(prefetch, [builder.bitcast(place, pointer), INT32(1), INT32(3), INT32(1)])
+    return lambda place: builder.call(prefetch, [builder.bitcast(place, pointer), INT32(writes), INT32(3), INT32(1)])
 
 
 LINE, LINES = 64, 4  # bytes of a line of the cache; lines that are read before the first is written
