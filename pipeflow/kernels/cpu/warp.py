@@ -114,6 +114,9 @@ def warp_nearest(source, matrix, fill, clamped, places, out):
     columns = out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)
     a, b = matrix[0, 0], matrix[1, 0]
+    filled = np.empty(columns * channels, target.dtype)
+    for k in range(filled.size):
+        filled[k] = fill[k % channels]
     for i in range(out.shape[0]):
         c = matrix[0, 1] * (i + 0.5) + matrix[0, 2]
         d = matrix[1, 1] * (i + 0.5) + matrix[1, 2]
@@ -126,15 +129,20 @@ def warp_nearest(source, matrix, fill, clamped, places, out):
         low, high = inner_span(b, d, height, low, high)
         if high - low >= SPAN:  # False if a position is no number
             first, last = np.int64(low), np.int64(high)
-            nearest_places(a, c, b, d, width, height, places, 0, first + 1)
-            nearest_places(a, c, b, d, width, height, places, last, columns)
+            begin, end = max(first - 3, 0), min(last + 4, columns)  # the others are surely outside
+            nearest_places(a, c, b, d, width, height, places, begin, first + 1)
+            nearest_places(a, c, b, d, width, height, places, last, end)
             one, other = np.int64(places[first]), np.int64(places[last])
             corner = max(one % width, other % width) == width - 1 and max(one, other) >= (height - 1) * width
             if one >= 0 and other >= 0 and not corner:
                 inner_places(a, c, b, d, width, height, places, first + 1, last)
-                take_pixels(flat, places[:first], channels, fill, target, at)
+                for k in range(begin * channels):
+                    target[at + k] = filled[k]
+                take_pixels(flat, places[begin:first], channels, fill, target, at + begin * channels)
                 take_inner_pixels(flat, places, channels, first, last, target, at)
-                take_pixels(flat, places[last:], channels, fill, target, at + last * channels)
+                take_pixels(flat, places[last:end], channels, fill, target, at + last * channels)
+                for k in range(end * channels, columns * channels):
+                    target[at + k] = filled[k]
                 continue
         nearest_places(a, c, b, d, width, height, places, 0, columns)
         take_pixels(flat, places, channels, fill, target, at)

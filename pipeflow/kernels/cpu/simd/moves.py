@@ -147,6 +147,7 @@ def fill_line(builder, out, begin, value):
 
 
 GROUP = 16  # pixels whose places are checked at once
+HELD = 8  # pixels that are read before the first is written: more do not fit in the registers
 
 
 def _gathered(builder: Any, source: Any, places: Any) -> Any:
@@ -167,14 +168,15 @@ def _copy_pixels(builder: Any, source: Any, begin: Any, places: Any, out: Any) -
     if width == 32 and "avx512vbmi" in extensions():
         store(builder, _gathered(builder, source.pointer, places), out, 1)
         return
-    pixels = []
-    for pixel in range(GROUP):
-        place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
-        place = builder.sext(place, INT64) if width < 64 else place
-        start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
-        pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
-    for pixel, value in enumerate(pixels):
-        store(builder, value, builder.gep(out, [INT64(3 * pixel)]), 1)
+    for first in range(0, GROUP, HELD):
+        pixels = []
+        for pixel in range(first, first + HELD):
+            place = builder.load(builder.gep(begin, [INT64(pixel)]), align=width // 8)
+            place = builder.sext(place, INT64) if width < 64 else place
+            start = builder.gep(source.pointer, [builder.mul(place, INT64(3))])
+            pixels.append(builder.load(builder.bitcast(start, INT32.as_pointer()), align=1))
+        for pixel, value in enumerate(pixels, first):
+            store(builder, value, builder.gep(out, [INT64(3 * pixel)]), 1)
 
 
 @vector_function(DATA, DATA, INDEX, DATA, INDEX)
