@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeflow.kernels.cpu import enlarging
-from pipeflow.kernels.cpu.casting import as_type, cast, convert
+from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.everyday import CUBIC, GAUSSIAN, LANCZOS3, NEAREST, Taps
 from pipeflow.kernels.cpu.jit import RAW, Filling, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.instructions import LANES as BAND
@@ -189,13 +189,12 @@ def resample(source, pixel, y, x, out):
     # Four lanes go beyond the last pixel; the zeros there do not change the pixels that are kept.
     tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
     wide = np.empty((ROWS, out.shape[1] + BAND), np.float32)
+    values, target, unit = wide.reshape(wide.size), out.reshape(out.size), np.ones(1, np.float32)
     for first in range(0, out.shape[0], ROWS):
         last = min(first + ROWS, out.shape[0])
         four_rows(source, pixel, first, last, y, x, low * pixel, high * pixel, tall, wide)
         for r in range(last - first):
-            row, values = out[first + r], wide[r]
-            for j in range(out.shape[1]):
-                row[j] = convert(values[j], row)
+            weighted_rows(values, r * wide.shape[1], 0, unit, 0, 1, target, (first + r) * out.shape[1], out.shape[1])
 
 
 @kernel(fastmath=False)
@@ -207,15 +206,13 @@ def resample_plane(source, y, x, out):
     weights, flat = dense.reshape(dense.size), source.reshape(source.size)
     heights, count = y[1].reshape(y[1].size), y[1].shape[1]
     tall = np.zeros(source.shape[1] + BAND, np.float32)
-    wide = np.empty(out.shape[1] + BAND, np.float32)
+    wide, unit, target = np.empty(out.shape[1] + BAND, np.float32), np.ones(1, np.float32), out.reshape(out.size)
     for i in range(out.shape[0]):
         start = y[0][i] * source.shape[1] + low
         weighted_rows(flat, start, source.shape[1], heights, i * count, count, tall, low, high - low)
         for b in range(begin.size):
             band_taps(tall, begin[b], weights, b * block, taps[b], wide, b * BAND)
-        row = out[i]
-        for j in range(out.shape[1]):
-            row[j] = convert(wide[j], row)
+        weighted_rows(wide, 0, 0, unit, 0, 1, target, i * out.shape[1], out.shape[1])
 
 
 @kernel(fastmath=False)

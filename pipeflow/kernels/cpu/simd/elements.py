@@ -14,8 +14,11 @@ from pipeflow.kernels.cpu.simd.instructions import (
     INT64,
     call,
     constant,
+    extensions,
     joined,
     load,
+    many,
+    number,
     store,
     vector_function,
 )
@@ -53,9 +56,20 @@ def store_as(builder: Any, value: Any, pointer: Any, element: Any) -> None:
         half = constant(0.5, value.type) if vector else FLOAT(0.5)
         if element.signed:
             half = call(builder, "copysign", half, value)
-        low, high = (-128, 127) if element.signed else (0, 255)
-        whole = builder.fptosi(clamp(builder, builder.fadd(value, half), low, high), many(INT32))
-        store(builder, builder.trunc(whole, many(INT8)), pointer, 1)
+        store(builder, _as_bytes(builder, builder.fadd(value, half), element.signed), pointer, 1)
+
+
+def _as_bytes(builder: Any, value: Any, signed: bool) -> Any:
+    """Floats as bytes, without their fractions and saturated; what is no number becomes the lowest."""
+    low, high = (-128, 127) if signed else (0, 255)
+    lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
+    wide = many(INT32, lanes)
+    whole = builder.fptosi(clamp(builder, value, low, high), wide)
+    if "avx512f" not in extensions():  # then LLVM packs with saturation, and need not mask the numbers first
+        for comparison, end in ((">", low), ("<", high)):
+            end = number(end, wide)
+            whole = builder.select(builder.icmp_signed(comparison, whole, end), whole, end)
+    return builder.trunc(whole, many(INT8, lanes))
 
 
 def rounded(builder: Any, value: Any, wanted: Any) -> Any:
@@ -96,10 +110,7 @@ def store_even(builder: Any, value: Any, pointer: Any, element: Any) -> None:
     if isinstance(element, types.Float):
         store(builder, value, pointer)
         return
-    vector = isinstance(value.type, ir.VectorType)
-    many = (lambda kind: ir.VectorType(kind, value.type.count)) if vector else (lambda kind: kind)
-    whole = builder.fptosi(call(builder, "rint", clamp(builder, value, 0, 255)), many(INT32))
-    store(builder, builder.trunc(whole, many(INT8)), pointer, 1)
+    store(builder, _as_bytes(builder, call(builder, "rint", value), False), pointer, 1)
 
 
 def store_pixels(builder: Any, colors: list[Any], pointer: Any) -> None:
