@@ -32,15 +32,21 @@ def photographs() -> list[np.ndarray]:
 
 
 def cut_out(folder: str) -> list[np.ndarray]:
-    """Random parts of the photographs in a folder."""
+    """Random parts of the first photographs in a folder that are large enough."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
-    found = []
-    for path in sorted(Path(folder).glob("*.jpg"))[:IMAGES]:
+    found: list[np.ndarray] = []
+    for path in sorted(Path(folder).glob("*.jpg")):
+        if len(found) == IMAGES:
+            break
         whole = np.asarray(Image.open(path).convert("RGB"))
+        if whole.shape[0] < HEIGHT or whole.shape[1] < WIDTH:
+            continue
         y, x = (int(rng.integers(0, extent - size + 1)) for extent, size in zip(whole.shape, (HEIGHT, WIDTH)))
         found.append(np.ascontiguousarray(whole[y : y + HEIGHT, x : x + WIDTH]))
+    if not found:
+        raise SystemExit(f"no photograph of at least {WIDTH} x {HEIGHT} pixels: {folder}/*.jpg")
     return found
 
 
