@@ -151,7 +151,7 @@ def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
         key = keywords.pop("key", NO_KEY)
         if type(key) is not int and (key is not NO_KEY or not inputs):
             return None
-    form: bytes | None = b""
+    form: Any = b""
     if keywords:
         try:
             form = _written(keywords) if NAMES in op.known_calls else marshal.dumps(keywords, 2)
@@ -178,25 +178,23 @@ def with_new_key(run: Any, inputs: Sequence[Any]) -> Any:
     return [_reported(x, key, None) for x in result] if type(result) is list else _reported(result, key, None)
 
 
-def _written(keywords: Mapping[str, Any]) -> bytes | None:
-    """The short form of arguments with names of `types`, or arrays, among them."""
+def _written(keywords: Mapping[str, Any]) -> Any:
+    """The short form of arguments with names of `types`, or arrays, among them; None if there are values of other types."""
+    plain: dict[str, Any] = {}
+    found: list[Any] = []
+    for name, value in keywords.items():
+        kind = type(value)
+        if kind is np.ndarray:
+            found += name, value.dtype, value.shape, value.tobytes()
+        elif kind in NAMED:
+            found += name, kind, int(value)
+        else:
+            plain[name] = value
     try:
-        return marshal.dumps(
-            {
-                name: value if (kind := type(value)) in PLAIN_KINDS else _mark(kind, value)
-                for name, value in keywords.items()
-            },
-            2,
-        )
+        written = marshal.dumps(plain, 2) if plain else b""
     except ValueError:
         return None
-
-
-def _mark(kind: type, value: Any) -> Any:
-    """What `marshal` writes for a name of `types` or an array; no other value is written like this."""
-    if kind in NAMED:
-        return ..., kind.__name__, int(value)
-    return (..., value.dtype.str, value.shape, value.tobytes()) if kind is np.ndarray else value
+    return (written, *found) if found else written
 
 
 NAMED = {types.DALIDataType, types.DALIImageType, types.DALIInterpType}
@@ -215,7 +213,7 @@ def _signature(inputs: Sequence[Any], form: Any) -> tuple[Any, ...] | None:
     return tuple(found)
 
 
-def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written: bytes | None) -> Any:
+def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written: Any) -> Any:
     """What runs a plain call, by the complete form of its arguments; `written` is the short form, if there is one."""
     form = form_of(len(inputs), keywords)
     signature = None if form is None else _signature(inputs, form)

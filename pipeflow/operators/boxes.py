@@ -345,7 +345,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
     def run(boxes: np.ndarray, labels: np.ndarray, key: int) -> tuple[np.ndarray, ...]:
         anchor, sizes, found, kept = find(boxes, key)
-        return anchor, sizes, found, labels[kept]
+        return anchor, sizes, found, labels.copy() if len(found) == len(labels) else labels[kept]
 
     return run
 

@@ -231,8 +231,17 @@ def lit_by(temperature: int) -> Line:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if not of_bytes(specs[0], args):
         return None
-    work = kernels.color.mixing_each()
-    return lambda image, out, key: work(image, out, *planckian_line(args, seeds.Key(key)))
+    work, (first, last) = kernels.color.mixing_each(), (1 / end for end in args.between)
+    if args.temperature is not None:
+        line = planckian_line(args, seeds.Key(0))
+        return lambda image, out, _key: work(image, out, *line)
+
+    def run(image: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
+        temperature = 1 / seeds.Key(key).uniform(0, first, last)
+        check_temperature(temperature)
+        return work(image, out, *lit_by(math.floor(temperature + 0.5)))
+
+    return run
 
 
 @planckian_jitter.check

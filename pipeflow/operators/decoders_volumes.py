@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from pipeflow.operators.decoders import check_options
 from pipeflow.operators.encoded import encoded
 from pipeflow.operators.windows import CROP_WINDOW, crop_extents, place_window
 from pipeflow.types import FLOAT, as_dtype, saturate
+
+if TYPE_CHECKING:
+    from pipeflow.kernels.cpu.volume_base import Region
 
 PAGE = """The formats are DICOM and NIfTI, both versions, also compressed by gzip.
 [More formats](../formats.md#volumes) lists what is supported.
@@ -59,72 +62,71 @@ _STORED = {2: np.uint8, 4: np.int16, 8: np.int32, 16: np.float32, 256: np.int8, 
 _WIDE = {as_dtype(FLOAT), np.dtype(np.float64)}  # these hold every number
 
 
-def plain_volume(args: Any) -> Callable[[np.ndarray], np.ndarray | None]:
-    """A function that returns the numbers of a small, uncompressed file of three axes, as stored; None for any other file."""
+class PlainVolume(NamedTuple):
+    """The numbers of a file: their extents, type and place, and the part of them that is wanted."""
+
+    extents: tuple[int, ...]
+    dtype: np.dtype
+    place: int
+    part: tuple[slice, ...]
+
+
+def plain_volume(args: Any, length: int, region: "Region | None") -> Callable[[bytes], PlainVolume | None]:
+    """A function of the header of a small, uncompressed file of three axes; None for any other file."""
     most, limits = args.max_pixels, kernels.image_limits
     room = limits.MAX_BYTES if args.max_bytes is None else args.max_bytes
     most = min(limits.SMALL_IMAGE if most is None else most, room // 8)
     kinds = {code: np.dtype(kind) for code, kind in _STORED.items()}
 
-    def run(data: np.ndarray) -> np.ndarray | None:
+    @lru_cache(maxsize=64)  # files of a data set often have equal headers
+    def read(head: bytes) -> PlainVolume | None:
         try:
-            size, axes, *extents, code, place, slope, intercept, mark = _HEADER.unpack_from(data.data)
+            size, axes, *extents, code, place, slope, intercept, mark = _HEADER.unpack_from(head)
         except StructError:
             return None
         plain = size == 348 and axes == 3 and mark == b"n+1" and 352 <= place < 1 << 20 and code in kinds
         width, height, depth = extents[:3]
         if not plain or min(width, height, depth) < 1 or (args.rescale and (slope != 1 or intercept != 0)):
             return None
-        voxels, kind = depth * height * width, kinds[code]
-        if voxels > most or place + voxels * kind.itemsize > len(data):
+        voxels, kind, shape = depth * height * width, kinds[code], (depth, height, width)
+        starts, sizes = ((0, 0, 0), shape) if region is None else region(shape)
+        inside = all(
+            begin >= 0 and size > 0 and begin + size <= full for begin, size, full in zip(starts, sizes, shape)
+        )
+        if voxels > most or place + voxels * kind.itemsize > length or not inside:
             return None
-        return np.ndarray((depth, height, width, 1), kind, data, int(place))
+        part = tuple(slice(begin, begin + size) for begin, size in zip(starts, sizes))
+        return PlainVolume((*shape, 1), kind, int(place), part)
 
-    return run
+    return read
 
 
-@volume.ready
-def _(specs: tuple[Spec, ...], args: Any) -> Any:
+def short_decoder(spec: Spec, args: Any, region: "Region | None") -> Any:
+    """`_decoded` for files of one length, with a shorter way for plain ones."""
     dtype = as_dtype(args.dtype)
-    if specs[0].dtype != np.uint8 or specs[0].ndim != 1 or dtype not in _WIDE:
+    if spec.dtype != np.uint8 or spec.ndim != 1 or dtype not in _WIDE:
         return None
-    read = plain_volume(args)
+    read, array = plain_volume(args, spec.shape[0], region), np.ndarray
 
     def run(data: np.ndarray) -> np.ndarray:
-        found = read(data)
-        return _decoded(data, args, None) if found is None else found.astype(dtype)
+        found = read(data[: _HEADER.size].tobytes())
+        if found is None:
+            return _decoded(data, args, region)
+        extents, kind, place, part = found
+        stored = array(extents, kind, data, place)
+        return (stored if region is None else stored[part]).astype(dtype)
 
     return run
 
 
-@volume_crop.ready
-def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    dtype = as_dtype(args.dtype)
-    if specs[0].dtype != np.uint8 or specs[0].ndim != 1 or dtype not in _WIDE:
-        return None
-    read, region = plain_volume(args), lru_cache(16)(partial(window_of, args))
-
-    def run(data: np.ndarray) -> np.ndarray:
-        found = read(data)
-        part = None if found is None else region(found.shape[:3])
-        if found is None or part is None:
-            return _decoded(data, args, partial(crop_region, args))
-        return found[part].astype(dtype)
-
-    return run
+volume.ready(lambda specs, args: short_decoder(specs[0], args, None))
+volume_crop.ready(lambda specs, args: short_decoder(specs[0], args, partial(crop_region, args)))
 
 
 def crop_region(args: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """First elements and extents of the window in a volume of this shape."""
     sizes = crop_extents("DHW", shape, args)
     return tuple(place_window("DHW", shape, sizes, args)), tuple(sizes)
-
-
-def window_of(args: Any, shape: tuple[int, ...]) -> tuple[slice, ...] | None:
-    """The same as slices; None for a window that is not inside the volume."""
-    starts, sizes = crop_region(args, shape)
-    inside = all(start >= 0 and size > 0 and start + size <= full for start, size, full in zip(starts, sizes, shape))
-    return tuple(slice(start, start + size) for start, size in zip(starts, sizes)) if inside else None
 
 
 def _decoded(data: np.ndarray, args: Any, region: Any) -> np.ndarray:

@@ -260,8 +260,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     shape, moves = (*first.shape[:-3], *canvas, channels), []
     for region in regions:
         (top, left), (tall, wide), (y, x) = region.start, region.extents, region.corner
-        source = ..., slice(top, top + tall), slice(left, left + wide), slice(None)
-        moves.append((region.source, source, (..., slice(y, y + tall), slice(x, x + wide), slice(None))))
+        source: tuple[Any, ...] = np.s_[top : top + tall, left : left + wide]
+        target: tuple[Any, ...] = np.s_[y : y + tall, x : x + wide]
+        if len(shape) > 3:
+            source, target = (..., *source, slice(None)), (..., *target, slice(None))
+        moves.append((region.source, source, target))
 
     def run(*images: np.ndarray) -> np.ndarray:
         result = np.zeros(shape, dtype)
