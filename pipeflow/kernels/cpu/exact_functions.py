@@ -29,6 +29,7 @@ from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 from numba.np import numpy_support
 
 from pipeflow.kernels.cpu.flat_functions import works_by_elements
+from pipeflow.kernels.cpu.flat_loops import FlatLoops
 from pipeflow.kernels.cpu.numpy_numbers import (
     HELPERS,
     as_cast,
@@ -361,23 +362,34 @@ def _is_mixed(kinds: list[Any]) -> bool:
     return len({element_of(kind) for kind in kinds}) > 1 or not isinstance(element_of(kinds[0]), types.Float)
 
 
-class Close(CompilerBase):
-    """Compiles a function with NumPy's types."""
-
-    checks = False
+class Fused(CompilerBase):
+    """Compiles a function with Numba's types, and fuses only floats."""
 
     def define_pipelines(self) -> list[Any]:
         """Numba's passes and those of this module."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        keeping = KeepTypes if self.checks else KeepTypesClosely
-        passes.add_pass_after(keeping, LiteralPropagationSubPipelinePass)
-        if self.checks:
-            passes.add_pass_after(CheckExact, NopythonTypeInference)
         passes.passes = [
             (FuseFloats, text) if item is NopythonRewrites else (item, text) for item, text in passes.passes
         ]
+        self.add_to(passes)
         passes.finalize()
         return [passes]
+
+    def add_to(self, passes: Any) -> None:
+        """Adds the passes of a derived class."""
+
+
+class Close(Fused):
+    """Compiles a function with NumPy's types."""
+
+    checks = False
+
+    def add_to(self, passes: Any) -> None:
+        """Adds the passes of this module."""
+        passes.add_pass_after(KeepTypes if self.checks else KeepTypesClosely, LiteralPropagationSubPipelinePass)
+        if self.checks:
+            passes.add_pass_after(CheckExact, NopythonTypeInference)
+        passes.add_pass_after(FlatLoops, FuseFloats)
 
 
 class Exact(Close):

@@ -1,0 +1,195 @@
+"""Operations on contiguous arrays run over one axis, also in functions that do more than work by elements: NumPy's bits."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pipeflow.kernels import cpu
+
+LEVELS = (20, 60, 100)
+COLOURS = np.array([0.25, 0.5, 2.0], np.float32)
+
+
+def plus_one(x):
+    return x + 1
+
+
+def fused(x):
+    y = x.astype(np.float32)
+    return (y[1:] - y[:-1]) * np.float32(0.5) / np.float32(3) if x.shape[1] > 1 else y
+
+
+def of_a_helper(x):
+    return plus_one(x) * 2
+
+
+def in_branches(x):
+    if x.shape[0] > 3:
+        return x * 2
+    return -(x + 1)
+
+
+def with_a_number_of_the_array(x):
+    return np.abs(x) * np.float64(x[0, 0, 0])
+
+
+def counted(x):
+    result = np.zeros(x.shape, np.int32)
+    for level in LEVELS:
+        result += x > level
+    return result
+
+
+def wrapping(x):
+    return x[1:] + x[:-1] * 3 - 7
+
+
+def bits(x):
+    y = x[1:].astype(np.int16)
+    y |= 5
+    return (y ^ 3) & ((x[1:] > 9) | (x[1:] == 4))
+
+
+def of_two_types(x):
+    return (x[:] + x.astype(np.int16)) / x.astype(np.float64)[:]
+
+
+FLAT = [fused, of_a_helper, in_branches, with_a_number_of_the_array, counted, wrapping, bits, of_two_types]
+
+
+def in_colours(x):
+    return x[1:] * COLOURS
+
+
+def turned(x):
+    return x.transpose() + x.transpose()
+
+
+def every_other(x):
+    return x[::2] + x[::2]
+
+
+def of_one_axis(x):
+    return x[0, 0] + x[0, 0]
+
+
+def divided(x):
+    return x[1:].astype(np.int16) // 3
+
+
+def shifted(x):
+    return x[1:].astype(np.uint8) << 3
+
+
+OTHERS = [in_colours, turned, every_other, of_one_axis, divided, shifted]
+
+
+@pytest.fixture
+def flat(monkeypatch):
+    """The texts of the operations that run over one axis."""
+    found, make = [], cpu.flat_loops._loop
+
+    def watched(text, *rest):
+        found.append(text)
+        return make(text, *rest)
+
+    monkeypatch.setattr(cpu.flat_loops, "_loop", watched)
+    return found
+
+
+def new(function):
+    """The function compiled again: no code of an earlier test is used."""
+    copied = type(function)(function.__code__, function.__globals__, function.__name__, closure=function.__closure__)
+    return cpu.exact_functions.compiled(copied, True)
+
+
+def inputs(dtype, shape):
+    x = (np.random.default_rng(len(shape)).random(shape) * 255).astype(dtype)
+    x.flags.writeable = False
+    return x
+
+
+def same(one, two):
+    one, two = np.asarray(one), np.asarray(two)
+    assert (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [*itertools.product(FLAT, [np.uint8, np.float32]), *zip(OTHERS, itertools.cycle([np.float32, np.uint8]))],
+)
+def test_the_bits_are_those_of_numpy(function, dtype, flat):
+    """For several shapes, one of them without elements."""
+    compiled = new(function)
+    for shape in [(5, 7, 3), (2, 1, 3), (4, 9, 3), (6, 0, 3)]:
+        if shape[1] or function not in (with_a_number_of_the_array, of_one_axis):
+            with np.errstate(all="ignore"):
+                same(compiled(inputs(dtype, shape)), function(inputs(dtype, shape)))
+    assert bool(flat) == (function in FLAT)
+
+
+def test_floats_are_fused(flat):
+    """A chain of operations with one type is one loop."""
+    new(fused)(inputs(np.float32, (5, 7, 3)))
+    assert [text.count("(") for text in flat] == [3]
+
+
+@pytest.mark.parametrize("extents", [(4, 3), (1, 3), (4, 1)])
+def test_extents_that_differ_are_broadcast(extents, flat):
+    """They are known only when the code runs."""
+
+    def combined(x, y):
+        result = x[:] * y
+        result += y
+        return result
+
+    x, y = inputs(np.float32, (4, 3)), inputs(np.float32, extents)
+    same(new(combined)(x, y), combined(x, y))
+    assert flat == ["(y0[i] * y1[i])", "np.float32(y0[i]) + np.float32(y1[i])"]
+
+
+def test_extents_that_do_not_fit_raise():
+    """The plain function then reports them."""
+
+    def combined(x, y):
+        return x + y
+
+    with pytest.raises(ValueError, match="broadcast"):
+        new(combined)(inputs(np.float32, (4, 3)), inputs(np.float32, (5, 3)))
+
+
+def test_the_array_itself_is_changed_in_place(flat):
+    """Another name of it sees the change."""
+
+    def both(x):
+        result = x[:1].copy()
+        other = result
+        other += x[:1]
+        return result
+
+    x = inputs(np.int16, (3, 4, 2))
+    same(new(both)(x), both(x))
+    assert flat == ["np.int16(y0[i]) + np.int16(y1[i])"]
+
+
+def test_special_numbers_keep_their_bits():
+    """NaN with a payload, infinities and negative zero."""
+    x = np.array([0x7FC12345, 0xFFC00001, 0x7F800000, 0x80000000, 1, 0x42F00000] * 4, np.uint32).view(np.float32)
+
+    def scaled(x):
+        return x[:] * 2 + 1
+
+    same(new(scaled)(x.reshape(4, 6)), scaled(x.reshape(4, 6)))
+
+
+def test_the_code_is_kept_on_disk(tmp_path, monkeypatch):
+    """With the loops that it calls: the next program does not compile them."""
+    monkeypatch.setenv("PIPEFLOW_CACHE_DIR", str(tmp_path))
+    x, read = inputs(np.uint8, (5, 7, 3)), []
+    for _ in range(2):
+        made = cpu.exact_functions.compiled.__wrapped__(counted, True)
+        cpu.user_functions.kept_on_disk(made, counted, "of_this_test")
+        same(made(x), counted(x))
+        read.append(sum(made.stats.cache_hits.values()))
+    assert read == [0, 1]
