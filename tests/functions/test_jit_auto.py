@@ -493,6 +493,18 @@ class TestTrials:
             same(made(np.arange(3.0)), np.arange(3.0) * 2)
         assert made.reports()[0].state == chosen
 
+    @pytest.mark.parametrize(("longer", "chosen"), [(0.9, "compiled"), (1.1, "plain")])
+    def test_a_version_that_programs_call_may_take_the_time_of_a_copy_more(self, monkeypatch, clock, longer, chosen):
+        """The plain result is copied to the batch, and programs make theirs where it belongs."""
+        Compiler(monkeypatch, lambda x: clock.advance(1.0 + longer * (2.0 + trials.FROM_PYTHON)) or x * 2)
+        monkeypatch.setattr(cpu.user_calls, "native", lambda *_: object())
+        monkeypatch.setattr(trials.np, "copyto", lambda copy, array: clock.advance(2.0) or copy.__setitem__(..., array))
+        made = trials.Tried(plain, None, ())
+        made.func = lambda x: clock.advance(1.0) or x * 2
+        for _ in range(trials.CHECKED + 1):
+            same(made(np.arange(3.0)), np.arange(3.0) * 2)
+        assert made.reports()[0].state == chosen
+
     def test_an_exception_of_both_is_the_plain_one(self, monkeypatch):
         """The error of the user's function is raised, and the trial goes on."""
         Compiler(monkeypatch, lambda x: [][1])

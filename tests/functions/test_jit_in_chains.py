@@ -303,6 +303,35 @@ def test_one_result(function, threads, monkeypatch):
     assert min(counts) >= least
 
 
+def numbers(x):
+    return x.sum(), np.float32(x[0, 0, 0]), len(x), x.any()
+
+
+def test_numbers_of_numpy_from_tried_functions(monkeypatch, tmp_path):
+    """They keep their types, uint64 and float32 too, which Numba returns to Python as an int and a float."""
+    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
+    monkeypatch.setattr(trials, "CHECKED", 2)
+    monkeypatch.setattr(trials, "FROM_PYTHON", 1.0)
+    monkeypatch.setattr(chain, "PAUSE", 1)
+    done = []
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False)
+    def pipeline():
+        return tuple(fn.python_function(fn.flip(images()), function=numbers, num_outputs=4, jit="auto"))
+
+    pipe, run = pipeline(), chain.Chain.run
+    pipe.build()
+    monkeypatch.setattr(chain.Chain, "run", lambda *arguments: done.append(run(*arguments)) or done[-1])
+    for _ in range(12):
+        trials.wait_for_trials()
+        outputs = pipe.run()
+        for place, x in enumerate(SAMPLES):
+            for output, number in zip(outputs, numbers(x[:, ::-1])):
+                found = np.asarray(output.at(place))
+                assert (found.dtype, found) == (np.asarray(number).dtype, number)
+    assert len(done[-1]) == len(SAMPLES)
+
+
 def test_an_integer_that_is_too_large_for_most_is_left_to_python(monkeypatch):
     """Of uint64, which Python turns into an array of another type."""
 

@@ -38,7 +38,7 @@ log = logging.getLogger("pipeflow")
 CHECKED = 64
 EVERY = 1000
 COMPARING = 0.02
-FROM_PYTHON = 1e-5  # seconds that a call from Python and the copy of its result take, and a call by a program does not
+FROM_PYTHON = 1e-5  # seconds that a call from Python takes, and a call by a program does not
 MOST_KINDS = 8  # the most kinds of inputs; a function that gets more is not compiled
 LONGEST_CODE = 4000  # bytes of code; the time of the compiler grows with it
 LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at every call
@@ -64,6 +64,8 @@ class _TriedVersion:
         self.trusted = False
         self.agreed = 0
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
+        self.copying = 0.0  # seconds for copies of plain results: a program makes its results where they belong
+        self.copies: list[np.ndarray] = []
         self.every = EVERY
         self.left = EVERY  # calls until the next comparison
         self.report = TrialReport("compiling")
@@ -122,8 +124,12 @@ class Tried:
         middle = timing.processor()
         plain = self.func(*arrays, **named)  # an error of the plain function is the right one
         if not trial.trusted and trial.agreed:  # the first call is not counted, because it is slower
+            end = timing.processor()
             trial.spent += middle - begun
-            trial.plain_spent += timing.processor() - middle
+            trial.plain_spent += end - middle
+            if trial.native is not None:
+                _copy(plain, trial.copies)
+                trial.copying += timing.processor() - end
         if error is not None:
             self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
             return plain
@@ -145,7 +151,8 @@ class Tried:
             trial.left -= samples
             return True
 
-        return made if made is None or _same_types(made.outputs, trial.form) else None, permit
+        numbers = _numbers_of(trial.form)
+        return None if made is None or numbers is None else made.returning(numbers), permit
 
     def _compared(self, trial: _TriedVersion, result: Any, plain: Any, arrays: Sequence[np.ndarray]) -> Any:
         with self._lock:
@@ -170,7 +177,8 @@ class Tried:
 
         With a tolerance it is always used: a decision by the clock would change results.
         """
-        saved = 0.0 if trial.native is None else FROM_PYTHON * (trial.agreed - 1)
+        saved = 0.0 if trial.native is None else FROM_PYTHON * (trial.agreed - 1) + trial.copying
+        trial.copies.clear()
         if self.exact and trial.spent > trial.plain_spent + saved:
             trial.call = None
             self._decided(
@@ -301,13 +309,22 @@ def _form_of(plain: Any) -> Any:
     raise TypeError(f"a result of type {type(plain).__name__} is not compared")
 
 
-def _same_types(outputs: Any, form: Any) -> bool:
-    """True if compiled results have the types of the plain ones without a conversion."""
+def _copy(plain: Any, copies: list[np.ndarray]) -> None:
+    """Copies the arrays of a result, as it is done for a batch: to memory that is used again."""
+    results = plain if isinstance(plain, (tuple, list)) else (plain,)
+    arrays = [array for array in results if isinstance(array, np.ndarray)]
+    if [(one.dtype, one.shape) for one in arrays] != [(one.dtype, one.shape) for one in copies]:
+        copies[:] = [np.empty(array.shape, array.dtype) for array in arrays]
+    for array, copy in zip(arrays, copies):
+        np.copyto(copy, array)
+
+
+def _numbers_of(form: Any) -> list[np.dtype | None] | None:
+    """The type of each result that is a number, None for an array; None for results in tuples of tuples."""
     forms = form[1] if isinstance(form, tuple) else (form,)
-    return len(forms) == len(outputs) and all(
-        one is None or (not isinstance(one, tuple) and np.asarray(one(0)).dtype == dtype)
-        for one, (dtype, _) in zip(forms, outputs)
-    )
+    if any(isinstance(one, tuple) for one in forms):
+        return None
+    return [None if one is None else np.asarray(one(0)).dtype for one in forms]
 
 
 def _as_plain(result: Any, form: Any) -> Any:
