@@ -249,7 +249,7 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     if all(map(_frozen, keywords.values())):
         first = (inputs[0].shape, inputs[0].dtype) if inputs else (None, None)
         others = [(place, inputs[place].shape, inputs[place].dtype) for place in range(1, len(inputs))]
-        op.last_call = keywords, tuple(keywords.values()), len(inputs), *first, others, run
+        op.last_call = tuple(keywords.items()), len(inputs), *first, others, run
     return run
 
 

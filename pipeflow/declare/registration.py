@@ -6,7 +6,6 @@ from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from marshal import dumps
-from operator import is_
 from typing import Any, Literal
 
 import numpy as np
@@ -30,24 +29,28 @@ class OpFunction(OpDef):
         last = self.last_call
         if last is not None and interpreter.get() is eager:
             # `again` for the very objects of an earlier call, such as constants in a loop: nothing is written and hashed
-            known, values, count, shape, dtype, others, run = last
+            named, count, shape, dtype, others, run = last
             random = self.random
             key = keywords.pop("key", NO_KEY) if random else None
             if (
                 len(inputs) == count
-                and (keywords == known and all(map(is_, keywords.values(), values)) if values else not keywords)
+                and len(keywords) == len(named)
                 and (
                     not count or (type(data := inputs[0]) is np.ndarray and data.dtype is dtype and data.shape == shape)
                 )
                 and (not others or _alike(inputs, others))
             ):
-                try:
-                    if not random or type(key) is int:
-                        return run(inputs, key)
-                    if key is NO_KEY and inputs:
-                        return with_new_key(run, inputs)
-                except Exception:  # an error that the complete call reports
-                    pass
+                for name, value in named:  # a third of the time of a comparison of dictionaries
+                    if keywords.get(name, NO_KEY) is not value:
+                        break
+                else:
+                    try:
+                        if not random or type(key) is int:
+                            return run(inputs, key)
+                        if key is NO_KEY and inputs:
+                            return with_new_key(run, inputs)
+                    except Exception:  # an error that the complete call reports
+                        pass
             if random and key is not NO_KEY:
                 keywords["key"] = key
         if not self.order and interpreter.get() is eager:

@@ -354,6 +354,14 @@ def test_arrays_with_the_same_bytes_are_different_arguments():
     assert any(type(form) is tuple and type(form[0]) is tuple for form in registry["coord_transform"].known_calls)
 
 
+def test_an_array_after_a_number_is_another_argument():
+    """The number that the last calls had is not compared with the array: the result would be many answers."""
+    data = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for mean in (1.0, np.array([[1.0, 2.0, 3.0]], np.float32), 1.0):
+        for _ in range(4):
+            np.testing.assert_array_equal(fn.normalize(data, mean=mean, stddev=2.0), (data - mean) / 2)
+
+
 KEPT = {
     "coord_transform": lambda array: fn.coord_transform(np.ones((3, 2), np.float32), M=array),
     "normalize": lambda array: fn.normalize(np.ones((2, 2), np.float32), mean=array, axes=[0], stddev=2.0),
