@@ -632,6 +632,26 @@ def test_what_may_differ_in_the_last_bit_is_not_compiled(function, reason):
         cpu.exact_functions.compiled(function, True)(np.ones(3, np.float32))
 
 
+@pytest.mark.parametrize(
+    "function", [lambda x: x << 8, lambda x: x >> x, lambda x: x[:1] << 9, lambda x: np.left_shift(x, x)]
+)
+def test_a_shift_by_more_bits_than_an_element_has_is_not_compiled(function):
+    """NumPy's result is 0, and that of compiled code any number. How far an array is shifted may differ from sample to sample."""
+    with pytest.raises(cpu.exact_functions.NotExact, match="shift"):
+        cpu.exact_functions.compiled(function, True)(np.ones((3, 2), np.uint8))
+
+
+def test_shifts_by_fewer_bits_are_compiled():
+    def shifted(x):
+        y = x << 7
+        y >>= 2
+        return y | (x[:, :] >> 3)
+
+    x = np.arange(60, dtype=np.uint8).reshape(5, 12)
+    x.flags.writeable = False
+    same(cpu.exact_functions.compiled(shifted, True)(x), shifted(x))
+
+
 def test_a_forked_child_compiles_for_itself():
     """The lock may be held by a thread of the parent, which the child does not have."""
     done = []

@@ -71,7 +71,7 @@ _ANY_TYPE = _words(
 # Functions that do so only for integers and Booleans.
 _WHOLE_NUMBERS = _words(
     "sum prod cumsum min max amin amax argmin argmax sort unique searchsorted bincount bitwise_and bitwise_or "
-    "bitwise_xor invert bitwise_not left_shift right_shift minimum maximum arange dot floor_divide remainder mod"
+    "bitwise_xor invert bitwise_not minimum maximum arange dot floor_divide remainder mod"
 )
 _DRAWS = {"random", "uniform", "integers"}
 _BUILTINS = {len, int, float, bool, abs, range, slice}
@@ -247,6 +247,8 @@ class CheckExact(FunctionPass):
                 value = getattr(statement, "value", None)
                 if isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop", "unary"):
                     self._arithmetic(value, statement, state)
+                    if value.fn in _SHIFTS:
+                        _check_shift(value, state.typemap[statement.target.name], names)
                 elif isinstance(value, ir.Expr) and value.op == "call":
                     self._call(value, names, state)
         return False
@@ -310,6 +312,16 @@ class CheckExact(FunctionPass):
             raise NotExact(f"{name or 'a call'} may round in another way", loc=value.loc)
 
 
+def _check_shift(value: Any, result: Any, names: Names) -> None:
+    """NumPy shifts elements by any number of bits; compiled code gives any result if there are not so many."""
+    shift = names.definitions.get(value.rhs.name)
+    if isinstance(shift, ir.Expr) and shift.op == "call" and names.value_of(shift.func) is as_weak:
+        shift = names.definitions.get(shift.args[0].name)
+    bits = shift.value if isinstance(shift, ir.Const) else -1
+    if isinstance(result, types.Array) and not 0 <= bits < getattr(result.dtype, "bitwidth", 0):
+        raise NotExact("a shift of an array that may be by more bits than its elements have", loc=value.loc)
+
+
 def _check_store(target: Any, value: Any, place: Any) -> None:
     if not isinstance(target, types.Array) or not isinstance(value, types.Array):
         return
@@ -317,6 +329,7 @@ def _check_store(target: Any, value: Any, place: Any) -> None:
         raise NotExact("an array of floats is stored in one of integers without astype", loc=place)
 
 
+_SHIFTS = {operator.lshift, operator.rshift, operator.ilshift, operator.irshift}
 _DIVISIONS = {operator.truediv, operator.itruediv}
 
 
