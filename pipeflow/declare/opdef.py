@@ -141,6 +141,7 @@ class OpDef:
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_for: Callable[[Args], bool] | None = None
     calls_share: bool = False
+    calls_small: bool = False
     calls_varying: frozenset[str] = frozenset()
     returns_views: bool = False
     reads_calls_hook: Callable[[KernelCalls, Any, Any], Sequence[Any]] | None = None
@@ -195,7 +196,9 @@ class OpDef:
     @property
     def makes_chains(self) -> bool:
         """True if its calls are worth a chain without other steps. NumPy's arithmetic alone needs no compiler."""
-        return self.calls_hook is not None and not self.calls_share and (self.compiled or not self.elementwise)
+        if self.calls_hook is None or self.calls_share or self.calls_small:
+            return False
+        return self.compiled or not self.elementwise
 
     @property
     def draws(self) -> bool:
@@ -325,12 +328,12 @@ class OpDef:
         return hook
 
     def calls(
-        self, hook: Callable[[KernelCalls], None], only: Callable[[Args], bool] | None = None
+        self, hook: Callable[[KernelCalls], None], only: Callable[[Args], bool] | None = None, small: bool = False
     ) -> Callable[[KernelCalls], None]:
         """Declares the work on a sample as calls of compiled kernels (declare/kernel_calls.py), ``only`` for constants for which
-        it is True.
+        it is True. If they are ``small``, they are only for results of a few numbers, whose shape is known before the run.
         """
-        self.calls_hook, self.calls_for = hook, only
+        self.calls_hook, self.calls_for, self.calls_small = hook, only, small
         return hook
 
     def shares(

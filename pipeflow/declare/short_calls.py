@@ -187,6 +187,8 @@ def short_form(
     """
     if op.calls_hook is None or op.returns_views or not inputs or (op.calls_for is not None and not op.calls_for(args)):
         return None
+    if op.calls_small or not any(array.ndim for array in inputs):
+        return None  # single numbers: the kernels are no faster than the body
     record, shared = _Record(), []
 
     def place(_output: int, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:

@@ -103,6 +103,7 @@ for _name in (
     "math.ge",
     "shapes",
     "_predicate",
+    "_truth",
     "_operand",
     "_not",
 ):

@@ -66,7 +66,8 @@ segmentation segmentation.select_masks
 shading illumination.corner illumination.gaussian illumination.linear plasma.brightness plasma.contrast
 shading plasma.shadow
 shape cat expand_dims permute_batch reinterpret reshape squeeze stack transpose
-structure _constant _given _merge _merge_late _not _operand _predicate _subscript _transfer copy get_property shapes
+structure _constant _given _merge _merge_late _not _operand _predicate _subscript _transfer _truth copy get_property
+structure shapes
 tensor_functions dl_tensor_python_function jax_function torch_python_function
 tensor_resize tensor_resize
 tensorflow_functions numpy_function py_func py_function

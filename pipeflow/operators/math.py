@@ -13,8 +13,13 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, KernelCalls, OpDef, Out, Sample, Spec, operator, require
 from pipeflow.errors import UnsupportedType
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators import small_calls
 
 BOOL, FLOAT = np.dtype(bool), np.dtype(np.float32)
+# Chains compute them with single numbers, for conditions.
+SMALL = frozenset(
+    ["eq", "ne", "lt", "le", "gt", "ge", "fdiv", "mod", "bitand", "bitor", "bitxor", "bitnot", "minus", "abs"]
+)
 # These functions take complex numbers, as in NumPy.
 COMPLEX = frozenset(["add", "sub", "mul", "div", "pow", "minus", "plus", "abs", "eq", "ne"])
 
@@ -142,6 +147,12 @@ def _declare(
         shape = broadcast(*[spec.shape for spec in specs])
         return Spec(shape, dtype, _layout(specs, symbol, shape))
 
+    def small(calls: KernelCalls) -> None:
+        common = common_type([Spec((), x.dtype) for x in calls.inputs])
+        small_calls.computed(calls, name, common, result(common))
+
+    if name in SMALL:
+        op.calls(small, small=True)
     return op
 
 
@@ -156,6 +167,9 @@ def _calls(op: OpDef, operation: int, result: Callable[[Any], Any]) -> None:
         left, right = calls.inputs
         common = common_type([Spec((), x.dtype) for x in (left, right)])
         dtype = result(common)
+        if not (left.extents or right.extents):
+            small_calls.computed(calls, op.leaf, common, dtype)
+            return
         require({left.dtype, right.dtype} <= TYPES_OF_CALLS and dtype.itemsize == 4)
         arithmetic, kernel, shape = kernels.arithmetic, kernels.arithmetic.of_arrays, left.extents
         if not right.extents:
@@ -166,7 +180,6 @@ def _calls(op: OpDef, operation: int, result: Callable[[Any], Any]) -> None:
             require(len(left.extents) == len(right.extents))
             for one, other in zip(left.extents, right.extents):
                 calls.require(one == other)
-        require(len(shape) > 0)
         calls.need(arithmetic.wanted(kernel, left.dtype, right.dtype, dtype))
         calls.call(kernel, left.flat, right.flat, operation, calls.output(shape, dtype).flat)
 

@@ -15,11 +15,13 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    Traits,
     default,
     operator,
     required,
 )
 from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
+from pipeflow.operators import small_calls
 
 PAGE = """Properties of samples, and a copy. For arithmetic and indexing see [Arithmetic](../arithmetic.md)."""
 
@@ -117,35 +119,42 @@ def merge_late(
     return results
 
 
-@operator("_predicate", hidden=True, granularity="batch")
-def predicate(data: Sample, /, *, what: str) -> Sample:
-    """Converts scalars to bool, for a whole batch."""
-    raise NotImplementedError  # the batch hook runs instead
+@operator("_predicate", hidden=True)
+def predicate(data: Sample, /, *, what: str, whole: bool) -> Sample:  # noqa: ARG001
+    """Converts a value to bool, if it is not known before that it is a scalar. Data of a source is converted for a ``whole``
+    batch: then steps with this condition may run for several samples at once.
+    """
+    if data.ndim:
+        raise RuntimeError(scalar_error(what, f"shape {data.shape}"))
+    return np.asarray(data).astype(bool)
+
+
+@operator("_operand", hidden=True)
+def operand(data: Sample, /, *, operator: str, side: str, where: str, whole: bool) -> Sample:  # noqa: ARG001
+    """Checks that a value is a scalar bool, as `predicate`."""
+    if data.ndim or data.dtype != np.bool_:
+        found = f"{data.dtype} with {data.ndim} axes" if data.ndim else str(data.dtype)
+        raise RuntimeError(logical_error(operator, side, where, found))
+    return np.asarray(data)
+
+
+for _op in (predicate, operand):
+    _op.traits(lambda args: Traits("batch" if args.whole else "sample"))
 
 
 @predicate.batch
 def _(data: Any, *, args: Args, batch: BatchCall) -> Any:
-    shapes = [data.shape[1:]] if isinstance(data, np.ndarray) else map(np.shape, data)
-    for _index, shape in batch.each(shapes):
-        if shape:
-            raise RuntimeError(scalar_error(args.what, f"shape {shape}"))
-    return [np.array(data).astype(bool) if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
-
-
-@operator("_operand", hidden=True, granularity="batch")
-def operand(data: Sample, /, *, operator: str, side: str, where: str) -> Sample:
-    """Checks that values are scalar bools, for a whole batch."""
-    raise NotImplementedError  # the batch hook runs instead
+    if isinstance(data, np.ndarray) and data.ndim == 1:
+        return [data.astype(bool)]
+    return [np.array([predicate.body(x, what=args.what, whole=True) for _, x in batch.each(data)], bool)]
 
 
 @operand.batch
 def _(data: Any, *, args: Args, batch: BatchCall) -> Any:
-    kinds = [(data.dtype, data.ndim - 1)] if isinstance(data, np.ndarray) else [(x.dtype, x.ndim) for x in data]
-    for _index, (dtype, ndim) in batch.each(kinds):
-        if ndim or dtype != np.bool_:
-            found = f"{dtype} with {ndim} axes" if ndim else str(dtype)
-            raise RuntimeError(logical_error(args.operator, args.side, args.where, found))
-    return [data if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
+    if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype == np.bool_:
+        return [data]
+    given = {name: getattr(args, name) for name in ("operator", "side", "where")}
+    return [np.array([operand.body(x, **given, whole=True) for _, x in batch.each(data)], bool)]
 
 
 @operator("_not", hidden=True, elementwise=True)
@@ -154,9 +163,24 @@ def logical_not(data: Sample, /) -> Sample:
     return np.logical_not(data)
 
 
+logical_not.calls(lambda calls: small_calls.as_bool(calls, opposite=True), small=True)
+
+
+@operator("_truth", hidden=True, elementwise=True)
+def truth(data: Sample, /) -> Sample:
+    """Converts a scalar to bool."""
+    return np.asarray(data).astype(bool)
+
+
+predicate.calls(small_calls.as_bool, small=True)
+operand.calls(small_calls.same_bool, small=True)
+truth.calls(small_calls.as_bool, small=True)
+
+
 @predicate.infer
 @operand.infer
 @logical_not.infer
+@truth.infer
 def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec((), np.bool_, "")
 
@@ -194,6 +218,9 @@ def _(many: Many) -> tuple[np.ndarray]:
     out = many.empty((samples.ndim - 1,), many.args.dtype)
     out[...] = samples.shape[1:]
     return (out,)
+
+
+shapes.calls(small_calls.shape_of, small=True)
 
 
 @shapes.infer
@@ -273,6 +300,9 @@ def _bound(bound: Any, indices: tuple[np.ndarray, ...]) -> Any:
     if value.size != 1 or value.dtype.kind not in "ui":
         raise TypeError(f"an index must be one integer per sample, got {value.dtype} of shape {value.shape}")
     return int(value.item())
+
+
+subscript.calls(small_calls.element, only=lambda args: small_calls.is_element(args.plan), small=True)
 
 
 @subscript.infer

@@ -418,12 +418,16 @@ class Recorder:
         return structure.logical_not(node)
 
     def check_predicate(self, node: DataNode, what: str) -> DataNode:
-        """A scalar as bool, checked for each sample."""
-        return structure.predicate(node, what=what)
+        """A scalar as bool, checked for each sample unless it is known to be one."""
+        return (
+            structure.truth(node)
+            if node.spec.ndim == 0
+            else structure.predicate(node, what=what, whole=_is_given(node))
+        )
 
     def check_bool(self, node: DataNode, operator: str, side: str, where: str) -> DataNode:
         """A scalar bool, checked for each sample."""
-        return structure.operand(node, operator=operator, side=side, where=where)
+        return structure.operand(node, operator=operator, side=side, where=where, whole=_is_given(node))
 
     def abandon(self, error: BaseException) -> None:
         """Ends a failed recording, and adds a note to the error if the user's lines do not show the reason."""
@@ -463,6 +467,11 @@ class Recorder:
         node = self._record(call, ())
         node.source.weak = type(value) in (bool, int, float)
         return node.gpu() if getattr(value, "device", "cpu") == "gpu" else node
+
+
+def _is_given(node: DataNode) -> bool:
+    """True for the data of a source, which is there before other data is computed."""
+    return node._node.op.factory is not None and not node._node.op.fetches
 
 
 def _is_input_set(value: Any) -> bool:

@@ -27,8 +27,8 @@ from pipeflow.kernels.cpu import image_programs, jit, jpeg, jpeg_switch, kernel_
 pytestmark = pytest.mark.timeout(600)  # the first test compiles kernels
 
 RNG = np.random.default_rng(9)
-# Functions of the user are in tests/functions/test_jit_in_chains.py.
-OPERATORS = [op for op in public() if op.calls_hook is not None and op.calls_for is None]
+# Functions of the user are in tests/functions/test_jit_in_chains.py, single numbers in test_late_conditions.py.
+OPERATORS = [op for op in public() if op.calls_hook and op.calls_for is None and not op.calls_small]
 EXAMPLES = [(op, text) for op in OPERATORS for text in examples(op)]
 marked = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
 LEFT_TO_BODIES = {  # with a mean from another step of the stage

@@ -192,7 +192,7 @@ def test_columns_and_merges_call_no_code_of_the_user():
     changed_step(plan, plan.stages[-1].merges[0].name, user_code=True)
     changed_step(plan, plan.stages[1].columns[0].name, user_code=True)
     column, merge = (text for text in spec.breaches(plan) if "calls code of the user" in text)
-    assert column.endswith("(batch) calls code of the user at a column")
+    assert column.endswith("(sample) calls code of the user at a column")
     assert merge.endswith("(sample) calls code of the user at a merge")
 
 

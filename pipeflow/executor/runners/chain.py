@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeflow import declare, seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import ByteArrays, NoExample, NoTable, NotReady
+from pipeflow.declare import ByteArrays, NoExample, NoTable, NotReady, Spec
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
@@ -25,6 +25,7 @@ from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program import Program
+from pipeflow.executor.runners.program_guards import ChainGuards
 from pipeflow.executor.runners.program_parts import InputNumbers, held_by
 from pipeflow.executor.runners.program_shares import slots_lent
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
@@ -37,6 +38,7 @@ PROGRAMS = 8  # of a chain, for files of different kinds; samples of more kinds 
 FAILURES = 64  # the most samples for which a chain tries to make a program and cannot
 UNTIL_SHORTER = 4  # after so many of those, the chain ends before the step that describes none of them
 ENOUGH, MOST_READS = 64, 1.25  # samples, and the reads of a file for which a chain goes on to read them itself
+FEW = 64  # numbers that an operator may give whose calls are ``small``
 PAUSE = 16  # runs before kernels that were not ready are checked again
 Kind = tuple[
     Any, ...
@@ -134,6 +136,7 @@ class Chain:
         self._pause = 0
         self._lock = threading.Lock()
         self.counting = threading.Lock()  # for the clocks of the steps
+        self.guards = ChainGuards(self.steps)
         self._guarded = [number for number, step in enumerate(self.steps) if step.step.guard]
         self._times: dict[int, ChainTimes] = {}  # by thread; a later thread with the same number continues them
         self._untimed = np.zeros(len(self.steps) + 1, np.int64)  # not read
@@ -143,7 +146,9 @@ class Chain:
         """The chain of a stage, after the steps that fetch samples; None if it has none."""
         begin = next((number for number, step in enumerate(steps) if step.fetched_from is None), len(steps))
         end = begin
-        while end < len(steps) and _able(steps[end]):
+        made: set[int] = set()
+        while end < len(steps) and _able(steps[end]) and _decided(steps[end], made):
+            made.update(steps[end].step.outputs)
             end += 1
         return cls.ending(plan, steps, begin, end)
 
@@ -292,7 +297,7 @@ class Chain:
             if files is not None:
                 times.files += len(rows.left)
             for number in self._guarded:
-                left_out = batch.flags(self.steps[number].step.guard)[rows.left] == 0
+                left_out = self.guards.flags(batch, self.steps[number].step.guard)[rows.left] == 0
                 times.skipped[number] += int(np.count_nonzero(left_out))
         return ended
 
@@ -442,16 +447,29 @@ def _able(step: SampleStep) -> bool:
     """True if the step can be a member of a chain."""
     op, plain = step.op, step.step
     if type(step) is MergeStep:
-        return not (step.late_guard or step.predicate[1] or any(step.constant))
+        return True
     return (
         type(step) in (SampleStep, FunctionStep)
         and op.calls_hook is not None
         and (op.calls_for is None or op.calls_for(op.known(step.constants)))
-        and not step.late_guard
+        and (not op.calls_small or all(map(_may_be_small, plain.specs)))
         and all(name in op.calls_varying and not inside for name, _, inside in step.arguments)
         and (not step.random or "key" in op.calls_varying)
         and bool(plain.inputs)
     )
+
+
+def _may_be_small(spec: Spec) -> bool:
+    """False for results that certainly have more than a few numbers, or a number of them that differs from sample to sample."""
+    return spec.ndim is None or (None not in spec.shape and prod(spec.shape) <= FEW)
+
+
+def _decided(step: SampleStep, made: set[int]) -> bool:
+    """True if the conditions of a step are known before its stage, or are among these slots."""
+    inside = [slot for slot, _, within in step.guard if within]
+    if type(step) is MergeStep and step.predicate[1]:
+        inside.append(step.predicate[0])
+    return made.issuperset(inside)
 
 
 def _computes(step: SampleStep) -> bool:

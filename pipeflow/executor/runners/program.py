@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from math import prod
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program_functions import record_function
+from pipeflow.executor.runners.program_guards import ChainGuards, ProgramFlags
 from pipeflow.executor.runners.program_parts import (
     BLOCK,
     NO_MEMORY,
@@ -55,6 +56,7 @@ class Members(Protocol):
     used: set[int]  # the slots that they fill and others read
     lent: set[int]  # the slots whose memory is that of a result which is read after the chain
     later: bool  # True if other steps of the stage follow
+    guards: ChainGuards
     packed: dict[int, int]  # slots whose samples are likely to have one shape, and the bytes of a sample
 
 
@@ -72,7 +74,7 @@ class Program:
         self._tables: list[BatchTable] = []
         self._counted: list[tuple[str, Guard]] = []
         self._permits: list[Callable[[int], bool]] = []
-        self._flags_of: dict[Guard, Number] = {}  # 1 for samples for which a guard is true
+        self._guards = ProgramFlags(self, chain.guards)
         self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
         self._constants: dict[int, Number] = {}
@@ -97,22 +99,29 @@ class Program:
             if self._flags is not None:
                 columns[slot] = self._read_file(self._flags, array)
                 continue
-            address = self._register(kernels.kernel_calls.address_of(array))
-            extents = tuple([self._register(extent) for extent in array.shape])
+            address = self.register(kernels.kernel_calls.address_of(array))
+            extents = tuple([self.register(extent) for extent in array.shape])
             self.read.append((address.register, array.ndim))
             columns[slot] = KernelArray(address, extents, array.dtype)
         for slot in self.chain.constants:
             columns[slot] = self._constant(held_by(batch, slot, sample))
         for number, step in enumerate(self.chain.steps):
             self.step = number
-            begin = len(self._instructions)
             if step.step.guard:
-                flag = self._flag(step.step.guard, batch, sample)
+                flag = self._guards.find(step.step.guard, batch, sample)
+                begin = len(self._instructions)
                 self._instructions.append((0, 0, 0, 0))
             if type(step) is MergeStep:
-                self._merge(step, columns, layouts, batch, sample)
+                first, second, _ = step.step.inputs
+                require(layouts[first] == layouts[second])
+                (output,) = step.step.outputs
+                columns[output] = self._guards.merged(step, (columns[first], columns[second]), batch, sample)
+                layouts[output] = layouts[first]
+                self.layouts[output] = layouts[first], step.step.guard
             else:
                 self._declare(number, step, columns, layouts, batch, sample)
+            for slot in self.chain.guards.decided.intersection(step.step.outputs):
+                self._guards.decide(slot, columns[slot], batch, sample)
             if step.step.guard:
                 self._instructions[begin] = (kernels.kernel_calls.SKIP, len(self._instructions), flag.register, 0)
         self._made.clear()  # they refer to the batch
@@ -127,7 +136,7 @@ class Program:
         """Records that the input is read from a file; its path is the first register."""
         tools, files = kernels.kernel_calls, kernels.whole_files
         self.step = len(self.chain.steps)  # its time is that of the reader
-        path, room = self._register(0), self._register(self._room)
+        path, room = self.register(0), self.register(self._room)
         address, status = self.memory(room), self.memory(files.STATUS)
         functions = files.functions()
         require(functions is not None)
@@ -139,36 +148,6 @@ class Program:
         address.value, size.value = kernels.kernel_calls.address_of(example), len(example)
         return KernelArray(address, (size,), BYTE)
 
-    def _flag(self, guard: Guard, batch: BatchRun, sample: int) -> Number:
-        """1 for samples for which a guard is true."""
-        if guard not in self._flags_of:
-            self._flags_of[guard] = self._register(int(batch.flags(guard)[sample]))
-        return self._flags_of[guard]
-
-    def _merge(
-        self, step: MergeStep, columns: dict[int, KernelArray], layouts: dict[int, str], batch: BatchRun, sample: int
-    ) -> None:
-        """Records a merge: the result is the memory of one side."""
-        first, second, predicate = step.step.inputs
-        one, other = columns[first], columns[second]
-        require(one.dtype == other.dtype and len(one.extents) == len(other.extents))
-        require(layouts[first] == layouts[second] and one.window_of is other.window_of is None)
-        flag = self._flag(((predicate, True),), batch, sample)
-
-        def chosen(a: Any, b: Any) -> Any:
-            one, other = self._number(a), self._number(b)
-            if one.register == other.register:
-                return a
-            value = cast("Number", one if flag.value else other).value
-            part = self.computed("*", flag, self.computed("-", one, other, None), None)
-            return self.computed("+", part, other, value)
-
-        extents = tuple([chosen(*pair) for pair in zip(one.extents, other.extents)])
-        (output,) = step.step.outputs
-        columns[output] = KernelArray(chosen(one.address, other.address), extents, one.dtype)
-        layouts[output] = layouts[first]
-        self.layouts[output] = layouts[first], step.step.guard
-
     def _calls_of(self, number: int, batch: BatchRun, sample: int) -> KernelCalls:
         """The calls of a step, to which its operator adds. They also tell the step before which part of an image this step
         reads.
@@ -179,7 +158,7 @@ class Program:
         varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
 
         def key() -> Number:
-            found = self._register(int(step.batch_keys(batch).view(np.int64)[sample]))
+            found = self.register(int(step.batch_keys(batch).view(np.int64)[sample]))
             self._keys.append((found.register, step))
             return found
 
@@ -199,10 +178,10 @@ class Program:
             made = table.of(batch)
             self._tables.append(table)
             if numbers and made.dtype == np.int64:
-                return [self._register(value) for value in made[sample].tolist()]
+                return [self.register(value) for value in made[sample].tolist()]
             if numbers:
-                return [Real(self._register(bits_of(value)).register, value) for value in made[sample].tolist()]
-            address = self._register(kernels.kernel_calls.address_of(made) + sample * made.strides[0])
+                return [Real(self.register(bits_of(value)).register, value) for value in made[sample].tolist()]
+            address = self.register(kernels.kernel_calls.address_of(made) + sample * made.strides[0])
             return KernelArray(address, made.shape[1:], made.dtype)
 
         def share(data: KernelArray, extents: tuple[Any, ...], dtype: np.dtype) -> KernelArray:
@@ -265,7 +244,7 @@ class Program:
 
     # The methods that declarations call.
 
-    def _register(self, value: int | None) -> Number:
+    def register(self, value: int | None) -> Number:
         self._start.append(value or 0)
         return Number(self, len(self._start) - 1, value)
 
@@ -279,7 +258,7 @@ class Program:
             return Several(value)
         real = type(value) is float
         require(batch.numbers(slot, kind, real) is not None)
-        number = self._register(bits_of(value) if real else int(value))
+        number = self.register(bits_of(value) if real else int(value))
         self._columns.append((number.register, slot, kind, real))
         return Real(number.register, value) if real else number
 
@@ -289,19 +268,19 @@ class Program:
     def count(self, what: str) -> None:
         self._counted.append((what, self.chain.steps[self.step].step.guard))
 
-    def _number(self, given: Any) -> Number | Real:
+    def number(self, given: Any) -> Number | Real:
         """The register of a number; constants have registers too."""
         if isinstance(given, (Number, Real)):
             return given
         value = int(given)
         if value not in self._constants:
-            self._constants[value] = self._register(value)
+            self._constants[value] = self.register(value)
         return self._constants[value]
 
     def computed(self, operation: str, one: Any, other: Any, value: int | None) -> Number:
-        target = self._register(value)
+        target = self.register(value)
         code = kernels.kernel_calls.OPERATIONS.index(operation)
-        self._instructions.append((code, target.register, self._number(one).register, self._number(other).register))
+        self._instructions.append((code, target.register, self.number(one).register, self.number(other).register))
         return target
 
     def check(self, condition: Number, fixed: bool) -> None:
@@ -313,16 +292,16 @@ class Program:
         return self.take(kernels.kernel_calls.MEMORY, nbytes)
 
     def take(self, operation: int, nbytes: Any) -> Number:
-        nbytes = self._number(nbytes)
+        nbytes = self.number(nbytes)
         self.check(nbytes < MOST, fixed=False)
         self.check(nbytes >= 0, fixed=False)
-        target = self._register(None)
+        target = self.register(None)
         self._instructions.append((operation, target.register, nbytes.register, 0))
         return target
 
     def room(self, kind: int) -> list[Number]:
         """Address and size of the memory that is left, for results or between the calls."""
-        address, left = self._register(None), self._register(None)
+        address, left = self.register(None), self.register(None)
         tools = kernels.kernel_calls
         self._instructions.append((tools.ROOM, address.register, left.register, int(kind == tools.RESULT)))
         return [address, left]
@@ -330,13 +309,13 @@ class Program:
     def dense_room(self, spec: Spec, dtype: np.dtype) -> list[Any]:
         """The same for a result in the memory of the batch."""
         assert spec.shape is not None
-        return [self._register(None), self._number(prod(spec.shape) * dtype.itemsize)]
+        return [self.register(None), self.number(prod(spec.shape) * dtype.itemsize)]
 
     def call(self, kernel: Callable[..., Any], arguments: Sequence[Any], now: bool) -> Sequence[Number]:
         call = KernelCall(kernel, arguments, self.step)
-        results = [self._register(value) for value in (call.make(arguments) if now else [None] * len(call.results))]
+        results = [self.register(value) for value in (call.make(arguments) if now else [None] * len(call.results))]
         call.registers = [number.register for number in results]
-        call.moved = [(self._number(value).register, offset) for value, offset in call.numbers(arguments)]
+        call.moved = [(self.number(value).register, offset) for value, offset in call.numbers(arguments)]
         self._instructions.append((kernels.kernel_calls.CALL, len(self._calls), 0, 0))
         self._calls.append(call)
         return results
@@ -348,7 +327,7 @@ class Program:
             kind = kernels.kernel_calls.RESULT if slot in self.chain.lent else kernels.kernel_calls.MEMORY
             return KernelArray(self.take(kind, prod(extents) * dtype.itemsize), extents, dtype)
         if step.storages[output] == "dense":  # the memory belongs to the batch
-            address = self._register(None)
+            address = self.register(None)
         else:
             address = self.take(kernels.kernel_calls.RESULT, prod(extents) * dtype.itemsize)
         self.place(step, output, address, extents, dtype)
@@ -368,9 +347,9 @@ class Program:
         slot, storage, guard = step.step.outputs[output], step.storages[output], step.step.guard
         if storage == "dense":
             for extent, known in zip(extents, step.step.specs[output].shape, strict=True):
-                self.check(self._number(extent) == known, fixed=False)
-        registers = [self._number(extent).register for extent in extents]
-        flag = self._flags_of[guard].register if guard else -1
+                self.check(self.number(extent) == known, fixed=False)
+        registers = [self.number(extent).register for extent in extents]
+        flag = self._guards.of[guard].register if guard else -1
         self.places.append(Place(slot, storage, address.register, registers, dtype, step.sent[output], guard, flag))
 
     def function(self, function: Any, inputs: Sequence[KernelArray]) -> Sequence[KernelArray]:
@@ -394,7 +373,7 @@ class Program:
         self._first = np.array(self._start, np.int64)
         self._scratch = 1 << 16  # bytes of memory for a sample
         self._results = float(1 << 12)  # bytes of results of a sample, on average
-        self._needed = {slot for guard in self._flags_of for slot, _ in guard}
+        self._needed = {slot for guard in self._guards.known for slot, _ in guard}
         self._needed |= {slot for _, slot, _, _ in self._columns}
         self._needed |= {slot for table in self._tables for slot in table.slots}
         # The slots whose layout is known only now.
@@ -403,7 +382,7 @@ class Program:
         }
         self._undeclared = [slot for slot in self.layouts if slot not in declared]
         # Of the columns that it only reads, if there are any.
-        reads = self._flags_of, self._keys, self._columns, self._tables
+        reads = self._guards.known, self._keys, self._columns, self._tables
         self._reads = reads if any(reads) else ()
         self._own = [
             (start + offset, find) for call, start in zip(self._calls, starts.tolist()) for offset, find in call.own
@@ -485,7 +464,7 @@ class Program:
             self._keep_results(batch, samples, good, rows, columns, apart, blocks)
             done = samples if good is None else samples[good]
             for name, guard in self._counted:
-                counts.count(name, int(batch.flags(guard)[done].sum()) if guard else len(done))
+                counts.count(name, int(self.chain.guards.flags(batch, guard)[done].sum()) if guard else len(done))
         if failed and self._flags is not None and self._room < kernels.whole_files.LARGEST:
             again = np.flatnonzero(status == tools.LARGER_FILE)
             if len(again):
@@ -535,6 +514,8 @@ class Program:
                 made.held.append((place.slot, values))
                 made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag, values.address)
                 made.placed.append((values, place.guard))
+        for guard, flag in self._guards.stored.items():
+            made.add(flag.register, self.chain.guards.flags(batch, guard), tools.DECIDED)
         try:
             if self._reads:
                 made.read(columns_of_part(self, batch, self._needed, *self._reads))
@@ -560,7 +541,7 @@ class Program:
     ) -> None:
         """Stores the results of the samples with these places, or of all, in their slots."""
         done = samples if good is None else samples[good]
-        if not (self._flags_of or self.given or columns.apart or self.chain.later):  # as nearly always
+        if not (self.chain.guards.all or self.given or columns.apart or self.chain.later):  # as nearly always
             for slot in self._undeclared:
                 if batch.layouts[slot] is None:
                     batch.layouts[slot] = self.layouts[slot][0]
@@ -570,8 +551,8 @@ class Program:
                     values.placed(len(done), memory)
             return
         active: dict[Guard, np.ndarray] = {(): done}  # those for which a guard is true
-        for guard in self._flags_of:
-            active[guard] = done[batch.flags(guard)[done] != 0]
+        for guard in self.chain.guards.all:
+            active[guard] = done[self.chain.guards.flags(batch, guard)[done] != 0]
         for slot, (layout, guard) in self.layouts.items():
             if batch.layouts[slot] is None and len(active[guard]):
                 batch.layouts[slot] = layout

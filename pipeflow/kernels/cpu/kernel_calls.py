@@ -250,8 +250,9 @@ ADD, SUBTRACT, MULTIPLY, DIVIDE, LARGER, EQUAL, UNEQUAL, LESS, AT_MOST, CHECK, M
 # Status of a sample: another program may describe it, no program does, or its file needs more memory.
 UNDESCRIBED, REFUSED, LARGER_FILE = 2, 3, 4
 ALIGNMENT = 64
-# What a column is for: its numbers are loaded, or their addresses, or numbers are stored there.
-LOADED, ADDRESS, STORED = 0, 1, 2
+# What a column is for: its numbers are loaded, or their addresses, or numbers are stored there; DECIDED ones also for samples
+# that fail, because they help to find a program for these.
+LOADED, ADDRESS, STORED, DECIDED = 0, 1, 2, 3
 BY_ROW = 4  # added to these: it has a number for each of the samples that are run, not for each sample of the batch
 
 
@@ -351,10 +352,11 @@ def run(
             failed += 1
         else:
             placed = found
-            for at in range(len(columns)):
-                register, address, distance, what, guard = columns[at]
-                if what & 3 == STORED and (guard < 0 or held[guard]):
-                    store_number(address + distance * (row if what >= BY_ROW else sample), held[register])
+        kept = DECIDED if status[row] else STORED
+        for at in range(len(columns)):
+            register, address, distance, what, guard = columns[at]
+            if what & 3 >= kept and (guard < 0 or held[guard]):
+                store_number(address + distance * (row if what >= BY_ROW else sample), held[register])
     return len(samples), 0, placed, failed
 
 
