@@ -53,7 +53,7 @@ def nested():
             made = fn.cast(fn.brightness(image, brightness=1.5), dtype=types.FLOAT)
         else:
             made = made * 2.0
-        if fn.reductions.max(made) > 200.0:
+        if fn.reductions.mean(made) > 100.0:
             made = made - 1.0
     return fn.flip(made), made
 
@@ -105,6 +105,30 @@ def always():
     return fn.flip(image)
 
 
+def read_after_the_chain():
+    """Merges whose results are delivered, read by another step, and read by a function that chains do not call."""
+    image = fn.crop(pictures(), crop=(17, 15))
+    mean = fn.reductions.mean(image)
+    if mean > 100:
+        image = fn.brightness(image, brightness=0.5)
+    scaled = fn.cast(image, dtype=types.FLOAT)
+    if mean > 150:
+        other = scaled * 2.0
+    else:
+        other = scaled - 1.0
+    return other, fn.python_function(fn.flip(other), function=np.cumsum), mean > 150 or mean < 60
+
+
+def of_one_shape():
+    """Results that one array of the batch might hold, next to those of other branches."""
+    image = pictures()
+    if fn.reductions.mean(image) > 100:
+        made = fn.crop(image, crop=(17, 15), dtype=types.FLOAT)
+    else:
+        made = fn.cast(fn.resize(fn.crop(image, crop=(5, 9)), size=(17, 15)), dtype=types.FLOAT)
+    return made, fn.reductions.sum(made)
+
+
 def of_numbers():
     """Conditions that are no comparisons."""
     image = pictures()
@@ -138,6 +162,8 @@ CASES = [
     always,
     of_numbers,
     decoded,
+    read_after_the_chain,
+    of_one_shape,
 ]
 
 

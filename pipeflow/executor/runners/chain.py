@@ -27,7 +27,7 @@ from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program import Program
 from pipeflow.executor.runners.program_guards import ChainGuards
 from pipeflow.executor.runners.program_parts import InputNumbers, held_by
-from pipeflow.executor.runners.program_shares import slots_lent
+from pipeflow.executor.runners.program_shares import merge_copies, slots_lent
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
@@ -154,14 +154,15 @@ class Chain:
 
     @classmethod
     def ending(cls, plan: Plan, steps: Sequence[SampleStep], begin: int, end: int) -> "Chain | None":
-        """The chain of these steps, or of the first ones: what is used after a chain has memory of its own, and the result of a
-        merge has not. None if it computes nothing.
+        """The chain of these steps, or of the first ones: it ends before a merge that would have to copy images, as its result
+        is used after the chain. None if it computes nothing.
         """
         before = -1
         while end != before:
-            used = _used(plan, steps[begin:end])
-            merges = [n for n in range(begin, end) if type(steps[n]) is MergeStep]
-            before, end = end, next((n for n in merges if not used.isdisjoint(steps[n].step.outputs)), end)
+            members = steps[begin:end]
+            used = _used(plan, members)
+            copies = (n for n, step in enumerate(members, begin) if merge_copies(step, used, slots_lent(members, used)))
+            before, end = end, next(copies, end)
         return cls(plan, steps, begin, end) if any(map(_computes, steps[begin:end])) else None
 
     @property

@@ -85,6 +85,7 @@ class Program:
         self.given: list[tuple[int, str, np.ndarray, Guard]] = []  # results that are the same for all samples
         self.read: list[tuple[int, int]] = []  # register of the address of each input, number of its axes
         self.layouts: dict[int, tuple[str, Guard]] = {}
+        self.lasting: set[int] = set()  # slots of the chain in the memory of results
         self._made: dict[int, KernelCalls] = {}  # the calls of each step
         self._held: list[np.ndarray] = []  # constants, whose addresses the calls have
         # By thread; a look into threading.local costs 10 us after kernels. A later thread with the same number may have it.
@@ -115,7 +116,8 @@ class Program:
                 first, second, _ = step.step.inputs
                 require(layouts[first] == layouts[second])
                 (output,) = step.step.outputs
-                columns[output] = self._guards.merged(step, (columns[first], columns[second]), batch, sample)
+                side = self._guards.merged(step, (columns[first], columns[second]), batch, sample)
+                columns[output] = share_memory(self, step, side, side.extents, side.dtype)
                 layouts[output] = layouts[first]
                 self.layouts[output] = layouts[first], step.step.guard
             else:
@@ -324,7 +326,10 @@ class Program:
         require(step.step.specs[output].dtype in (None, dtype))
         slot = step.step.outputs[output]
         if slot not in self.chain.used:
-            kind = kernels.kernel_calls.RESULT if slot in self.chain.lent else kernels.kernel_calls.MEMORY
+            kind = kernels.kernel_calls.MEMORY
+            if slot in self.chain.lent:
+                kind = kernels.kernel_calls.RESULT
+                self.lasting.add(slot)
             return KernelArray(self.take(kind, prod(extents) * dtype.itemsize), extents, dtype)
         if step.storages[output] == "dense":  # the memory belongs to the batch
             address = self.register(None)
@@ -371,6 +376,8 @@ class Program:
         self._moves = np.array(moves, np.int64).reshape(-1, 3)
         self._program = np.array(self._instructions, np.int64).reshape(-1, 4)
         self._first = np.array(self._start, np.int64)
+        # True if a sample takes memory for one result: only then do results follow one another.
+        self._packs = [one for one, *_ in self._instructions].count(kernels.kernel_calls.RESULT) == 1
         self._scratch = 1 << 16  # bytes of memory for a sample
         self._results = float(1 << 12)  # bytes of results of a sample, on average
         self._needed = {slot for guard in self._guards.known for slot, _ in guard}
@@ -426,7 +433,7 @@ class Program:
                 record.scratch, record.scratch_address = scratch, tools.aligned(scratch)
             packed = None
             if columns.results:
-                known = self.chain.packed if not begin else {}
+                known = self.chain.packed if self._packs and not begin else {}
                 packed = columns.packed(self.places, samples, known, memory) if known else None
                 size = max(least, min(int(1.25 * self._results * (count - begin)), BLOCK))
                 block = memory.take(size) if packed is None else packed
