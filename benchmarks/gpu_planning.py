@@ -152,6 +152,40 @@ def milliseconds(pipe: Any) -> float:
     return (thread_time() - begun) / BATCHES * 1e3
 
 
+WINDOW = np.dtype([("place", "<u8"), ("top", "<f4"), ("left", "<f4"), ("height", "<f4"), ("width", "<f4")], align=True)
+
+
+def yardstick(heights: np.ndarray, widths: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """A fixed piece of work with NumPy: ten random windows for each image, of which the first that fits is chosen. Its time tells
+    how fast a machine is at such work, so that figures of different machines can be compared.
+    """
+    numbers = keys[:, None] + np.arange(1, 41, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    drawn = ((numbers >> np.uint64(11)) * 2.0**-53).reshape(len(keys), 10, 4)
+    areas = (heights * widths)[:, None] * (0.1 + 0.9 * drawn[:, :, 0])
+    ratios = np.exp(np.log(0.75) + drawn[:, :, 1] * np.log(16 / 9))
+    tall, wide = np.rint(np.sqrt(areas / ratios)), np.rint(np.sqrt(areas * ratios))
+    fits = (tall > 0) & (wide > 0) & (tall <= heights[:, None]) & (wide <= widths[:, None])
+    rows, first = np.arange(len(keys)), fits.argmax(1)
+    table = np.empty(len(keys), WINDOW)
+    height, width = (np.where(fits.any(1), x[rows, first], 1.0) for x in (tall, wide))
+    table["place"], table["height"], table["width"] = keys, height, width
+    table["top"] = np.floor(drawn[rows, first, 2] * (heights - height + 1))
+    table["left"] = np.floor(drawn[rows, first, 3] * (widths - width + 1))
+    return table
+
+
+def milliseconds_of_yardstick() -> float:
+    """Processor time of the yardstick for a batch."""
+    sides = np.array([image.shape[:2] for image in IMAGES[0]], np.float64)
+    keys = np.arange(BATCH, dtype=np.uint64)
+    begun = thread_time()
+    for _ in range(BATCHES):
+        yardstick(sides[:, 0], sides[:, 1], keys)
+    return (thread_time() - begun) / BATCHES * 1e3
+
+
 def main() -> None:
     """Measures and prints."""
     os.environ.setdefault("PIPEFLOW_START", "wait")  # else a thread loads compiled code during the first rounds
@@ -160,13 +194,17 @@ def main() -> None:
     chosen = [name for name in CASES if name in sys.argv[1:] or len(sys.argv) == 1]
     plain, pipes = pipeline(None), {name: pipeline(CASES[name]) for name in chosen}
     figures: dict[str, list[float]] = {name: [] for name in chosen}
+    yard: list[float] = []
     for _ in range(ROUNDS):
+        yard.append(milliseconds_of_yardstick())
         base = milliseconds(plain)
         for name, pipe in pipes.items():
             figures[name].append(milliseconds(pipe) - base)
     medians = {name: statistics.median(values) for name, values in figures.items()}
-    rows = [(name, value, value / BATCH * 1e3) for name, value in medians.items()]
-    table(f"batches of {BATCH}", ["operator", "ms a batch", "us a sample"], rows)
+    unit = statistics.median(yard)
+    rows = [(name, value, value / BATCH * 1e3, value / unit) for name, value in medians.items()]
+    table(f"batches of {BATCH}", ["operator", "ms a batch", "us a sample", "yardsticks"], rows)
+    print(f"\nThe yardstick, a fixed piece of work with NumPy, takes {unit:.3f} ms on this machine.")
     targets = [Target(f"{name}: ms a batch", medians[name], AIMS[name]) for name in chosen if name in AIMS]
     verdicts(targets)
     save("gpu_planning", reading, medians, targets)
