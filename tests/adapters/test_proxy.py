@@ -9,7 +9,8 @@ from pipeflow import fn, pipeline_def
 
 torch = pytest.importorskip("torch")
 proxy = pytest.importorskip("pipeflow.plugin.pytorch.experimental.proxy")
-pytestmark = pytest.mark.adapters
+# DataLoader forks its workers, and JAX, which other tests of this process import, warns of every fork.
+pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
 TORCH = None
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 
