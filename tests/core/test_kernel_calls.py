@@ -13,7 +13,7 @@ from pipeflow.errors import BadData
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners import chain, late_code, program
 from pipeflow.executor.runners.sample import SampleStage
-from pipeflow.kernels.cpu import audio_headers, audio_wav, kernel_calls
+from pipeflow.kernels.cpu import audio_headers, audio_wav, image_programs, jit, kernel_calls, later
 
 RNG = np.random.default_rng(3)
 SOUNDS = [RNG.normal(size=int(size)).astype(np.float32) for size in (700, 3000, 1, 40, 9000, 641)]
@@ -493,6 +493,17 @@ def test_no_batch_waits_for_the_code_that_runs_programs(monkeypatch):
     driver._thread.join()
     assert driver.ready(BatchRun(3, 0))
     assert done == [1]
+
+
+def test_missing_kernels_of_data_of_unknown_type_are_loaded(monkeypatch, ran):
+    """`build` cannot load them, because the source does not say what it gives."""
+    kept, asked = jit.kept, []
+    monkeypatch.setattr(jit, "kept", lambda kernel, types: asked and kept(kernel, types))
+    monkeypatch.setattr(later, "ready", lambda wanted: asked.extend(wanted) or True)
+    through(lambda x: fn.resize(x, size=(5, 6)), IMAGES, layout="HWC")
+    assert ran.done == 0
+    assert image_programs.resizing_kernel(np.dtype(np.uint8)) in asked
+    assert set(image_programs.geometry_kernels()) <= {*asked}
 
 
 def test_with_a_wish_to_wait_it_is_loaded_at_once(monkeypatch):

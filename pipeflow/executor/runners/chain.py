@@ -270,6 +270,8 @@ class Chain:
                         known[number] if number < len(known) else self._new(kind, number, batch, rows, int(samples[0]))
                     )
                 except NotReady as error:
+                    # `build` loads them only if it knows the types of the data.
+                    kernels.later.ready(error.wanted)
                     self._pause = 0 if isinstance(error, NoExample) else PAUSE
                     break
                 if program is None:
