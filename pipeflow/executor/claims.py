@@ -78,7 +78,7 @@ class Claims:
             batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
         else:
             batch.claimed = True
-        task.begin, task.end, task.over = begin, end, False
+        task.begin, task.end, task.strand, task.over = begin, end, -1, False
         return True
 
     def _strand(self, batch: BatchRun, runner: StageRunner) -> tuple[int, int, int]:

@@ -78,6 +78,8 @@ def varying():
     for op, text in EXAMPLES:
         for name in sorted(op.calls_varying & op.arguments.keys() - {"crop_d", "crop_pos_z", "depthwise"}):
             other, call = OTHER_CALLS.get(name, ("", ""))
+            if (other, op.name) == ("slice", "decoders.image_slice"):
+                other, call = op.name, call.replace("slice(image", "decoders.image_slice(encoded_image")
             yield op, call if other == op.name else text, name
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeflow.kernels import cpu
+from pipeflow.kernels import cpu, kept_code
 
 LEVELS = (20, 60, 100)
 COLOURS = np.array([0.25, 0.5, 2.0], np.float32)
@@ -183,9 +183,11 @@ def test_special_numbers_keep_their_bits():
     same(new(scaled)(x.reshape(4, 6)), scaled(x.reshape(4, 6)))
 
 
-def test_the_code_is_kept_on_disk(tmp_path, monkeypatch):
+def test_the_code_is_kept_on_disk(tmp_path, monkeypatch, request):
     """With the loops that it calls: the next program does not compile them."""
     monkeypatch.setenv("PIPEFLOW_CACHE_DIR", str(tmp_path))
+    kept_code.folder_for.cache_clear()  # it is chosen once for each process
+    request.addfinalizer(kept_code.folder_for.cache_clear)
     x, read = inputs(np.uint8, (5, 7, 3)), []
     for _ in range(2):
         made = cpu.exact_functions.compiled.__wrapped__(counted, True)

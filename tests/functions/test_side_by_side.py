@@ -37,6 +37,21 @@ def test_a_function_waits_for_another_strand_only_with_those_it_meets():
     assert [stage.strands for stage in pipe.plan.stages] == [(), (1, 1, 1), (1, 1, 1)]
 
 
+def test_a_thread_goes_on_from_a_strand_to_a_stage_without_strands():
+    """The thread that ends the last strand of a batch takes the next stage of it."""
+
+    def called(function, *inputs, parallel="threads"):
+        return fn.python_function(*inputs, function=function, parallel=parallel)
+
+    def definition():
+        data = fn.external_source(lambda: DATA)
+        both = called(lambda a, b: a + b, called(lambda x: x * 2, data), called(lambda x: x + 1, data))
+        return called(lambda x: x - 1, both, parallel="serial")
+
+    expected = [[(3 * x).tolist() for x in DATA]]
+    assert run(definition, batches=20) == [expected] * 20
+
+
 def meeting(count):
     """A function that returns when ``count`` calls are there, and adds ``amount``."""
     barrier = threading.Barrier(count, timeout=LONG)
