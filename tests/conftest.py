@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 SAMPLED = {
     "test_every_operator.py": 16,
     "test_every_reader.py": 3,
-    "test_checkpoints.py::test_resume_at_every_step_of_two_epochs": 4,
+    "test_checkpoints.py::test_resume_at_every_step_of_two_epochs": 12,
     "test_checkpoints.py::test_resume_with_worker_processes": 4,
     "test_checkpoints.py::test_every_value_of_a_state_may_be_damaged": 4,
     "test_impossible_numbers.py": 3,
@@ -42,8 +42,20 @@ SAMPLED = {
     "test_morphology.py": 2,
     "test_spectrum.py": 2,
     "test_shading.py": 2,
-    "test_jit_by_elements.py": 3,
+    "test_jit_by_elements.py": 6,
     "test_start.py::test_normalised_images_are_equal": 3,
+    "test_jit_in_chains.py": 3,
+    "test_function_memory.py": 3,
+    "test_flat_loops.py::test_the_bits_are_those_of_numpy": 4,
+    "test_short_calls.py::test_other_arguments_have_the_same_result_again": 3,
+    "test_late_conditions.py::test_single_numbers": 4,
+    "test_jpeg_distortion.py::test_no_access_is_outside": 3,
+    "test_jpeg_kernels.py::test_every_color_equals_libjpeg_turbo": 3,
+    "test_jpeg_switch.py::test_the_largest_extents_have_one_outcome": 3,
+    "test_edges_of_memory.py::test_no_operator_leaves_its_memory": 3,
+    "test_contest.py::test_choices_on_a_machine_whose_speed_changes": 3,
+    "test_fits_tiles.py::test_quantized_numbers": 3,
+    "test_cupy_runtime.py": 2,
 }
 
 
