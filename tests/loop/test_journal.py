@@ -190,7 +190,7 @@ def stopped(path, after_batches, **arguments):
 def test_a_program_that_is_started_again_goes_on(tmp_path):
     """The batch that was not done comes again, says so, and the rest is equal to an undisturbed run."""
     (expected,) = undisturbed()
-    for count in range(1, len(expected) + 1):
+    for count in (*range(1, len(expected), 3), len(expected)):
         path = tmp_path / f"{count}.journal"
         assert stopped(path, count) == expected[:count]
         pipe, given, again = reading(threads=1), [], []
