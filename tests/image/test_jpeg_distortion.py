@@ -90,6 +90,7 @@ def test_nothing_outside_is_touched():
     check_guarded(jpeg_forward)
 
 
+@pytest.mark.slow  # it compiles for half a minute
 def test_no_access_is_outside():
     """The build that checks every access to an array."""
     check_guarded(build(jpeg_forward)[0])
