@@ -235,13 +235,19 @@ def slice_window(
     return chosen, anchors, sizes
 
 
+LETTERS = {2: "HW", 3: "HWC", 4: "DHWC"}  # of slices of data that has no layout
+
+
 def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
-    """The axes of a slice: the given ones; else width and height if the layout has them, or the axes 1 and 0."""
+    """The axes of a slice: the given ones; else width and height if the layout has them, or the axes 1 and 0.
+
+    Without a layout, the letters are those of images and volumes.
+    """
     if args.axes is None and not args.axis_names:
         by_letters = args.axis_names is None and "W" in layout and "H" in layout
         numbers = None if by_letters else (0,) if len(shape) == 1 else (1, 0)
         return axes_of(layout, len(shape), numbers, "WH" if by_letters else None)
-    return axes_of(layout, len(shape), args.axes, args.axis_names or None)
+    return axes_of(layout or LETTERS.get(len(shape), ""), len(shape), args.axes, args.axis_names or None)
 
 
 @slice.rows

@@ -163,6 +163,15 @@ def test_slices_by_elements_and_by_shares():
     refused("axis 2 is out of range", ValueError, lambda: fn.slice(data, start=(0,), axes=(2,)))
 
 
+def test_slices_without_a_layout_know_the_letters_of_images_and_volumes():
+    for shape, letters in [((4, 5), "HW"), ((4, 5, 3), "HWC"), ((2, 4, 5, 3), "DHWC")]:
+        data = np.arange(np.prod(shape)).reshape(shape)
+        for axis, letter in enumerate(letters):
+            taken = fn.slice(data, start=[1], shape=[1], axis_names=letter)
+            np.testing.assert_array_equal(taken, np.take(data, [1], axis))
+    refused("has no axis 'T'", ValueError, lambda: fn.slice(data, start=[1], shape=[1], axis_names="T"))
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
 def test_a_window_beyond_the_data_is_filled_along_every_axis(dtype):
     """Of one to four axes, any of which grows, shrinks or moves: called once, called again, and in a pipeline."""
