@@ -26,6 +26,10 @@ _VIDEO = Absent(
     "pipeflow does not decode video",
     "read the frames with OpenCV or PyAV in a function for `fn.external_source`, with `layout='FHWC'`",
 )
+_DECODER = Absent(
+    "DALI replaced it",
+    '`ops.decoders.Image`, `ImageCrop`, `ImageRandomCrop` or `ImageSlice`, with `device="mixed"` for a GPU',
+)
 _BINARY = Absent(
     "it belongs to DALI's library in C++", "write the operator in Python: `fn.python_function`, `fn.numba_function`"
 )
@@ -52,6 +56,15 @@ ABSENT: dict[str, Absent] = {
     "fn.decoders.video": _VIDEO,
     "fn.video_reader": _VIDEO,
     "fn.video_reader_resize": _VIDEO,
+    "ops.HostDecoder": _DECODER,
+    "ops.HostDecoderCrop": _DECODER,
+    "ops.HostDecoderRandomCrop": _DECODER,
+    "ops.HostDecoderSlice": _DECODER,
+    "ops.nvJPEGDecoder": _DECODER,
+    "ops.nvJPEGDecoderCrop": _DECODER,
+    "ops.nvJPEGDecoderRandomCrop": _DECODER,
+    "ops.nvJPEGDecoderSlice": _DECODER,
+    "ops.NormalizePermute": Absent("DALI removed it", "`ops.CropMirrorNormalize` without `crop`"),
     "ops.Reload": _BINARY,
     "ops.python_op_factory": _BINARY,
     "ops.register_cpu_op": _BINARY,

@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeflow import timing, types
 from pipeflow.autograph_guard import do_not_convert, is_marked
+from pipeflow.data_node import DataNode
 from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
 from pipeflow.errors import InvalidState, function_name, nearest
 from pipeflow.executor import Delivered, Settings
@@ -30,7 +31,7 @@ from pipeflow.record.recorder import recording
 from pipeflow.resume import RunJournal
 from pipeflow.saving.values import Allowed
 
-__all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
+__all__ = ["DataNode", "Pipeline", "do_not_convert", "pipeline_def"]
 
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
 

@@ -288,3 +288,16 @@ def test_tensors_are_made_of_samples_and_batches(plugin):
     assert torch_utils.to_torch_type[types.FLOAT] is shared.dtype is torch.float32
     target = torch.empty_like(own)
     assert torch.equal(torch_utils.feed_ndarray(data, target), own)
+
+
+def test_the_class_of_the_torch_function(plugin):
+    """DALI's scripts make the operator with ``plugin.pytorch.TorchPythonFunction`` and call it in a pipeline."""
+    double = plugin.TorchPythonFunction(function=lambda x: (x * 2, x.sum()), num_outputs=2)
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        return tuple(double(fn.external_source(lambda: [np.float32([1, 2]), np.float32([3])])))
+
+    doubled, sums = define().run()
+    assert [np.asarray(x).tolist() for x in doubled] == [[2, 4], [6]]
+    assert [np.asarray(x).item() for x in sums] == [3, 3]

@@ -238,7 +238,7 @@ class TestNumbaFunction:
         np.testing.assert_array_equal(result, x)
 
     def test_dalis_names(self):
-        """fn.experimental.numba_function and plugin.numba are the same operator."""
+        """fn.experimental.numba_function and plugin.numba are the same operator; the class has DALI's places too."""
         from pipeflow.plugin.numba.fn import numba_function
         from pipeflow.plugin.numba.fn.experimental import numba_function as experimental
 
@@ -247,6 +247,12 @@ class TestNumbaFunction:
         assert plugin.fn.numba_function is numba_function is experimental is fn.numba_function
         x = images(types.SampleInfo(0, 0, 0, 0))
         result = fn.experimental.numba_function(x, run_fn=transpose, setup_fn=transposed_shape, **SAME)
+        np.testing.assert_array_equal(result, x.transpose(1, 0, 2))
+
+        from pipeflow.plugin.numba.experimental import NumbaFunction
+
+        assert plugin.NumbaFunction is NumbaFunction
+        result = NumbaFunction(run_fn=transpose, setup_fn=transposed_shape, **SAME)(x)
         np.testing.assert_array_equal(result, x.transpose(1, 0, 2))
 
     def test_the_wrong_type_names_both(self):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from pipeflow import declare, types
+from pipeflow import declare, ops, types
 from pipeflow.device.runtime import LEGACY
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.epochs import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
@@ -21,7 +21,7 @@ from pipeflow.tensors import Traced, traced
 
 __all__ = [
     "ClassificationIterator", "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "GenericIterator",
-    "LastBatchPolicy", "RaggedIterator", "as_tensor", "feed_ndarray", "to_array", "to_tensor",
+    "LastBatchPolicy", "RaggedIterator", "TorchPythonFunction", "as_tensor", "feed_ndarray", "to_array", "to_tensor",
 ]  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------
@@ -261,6 +261,13 @@ declare.frameworks["torch"] = declare.Framework(
     torch.is_grad_enabled,
     TorchLoading(),
 )
+
+
+class TorchPythonFunction(ops.Operator):
+    """The operator of ``fn.torch_python_function`` as a class."""
+
+    op = tensor_functions.torch_python_function
+
 
 # ``pipeflow.plugin.pytorch.fn.torch_python_function`` is the name that DALI has for it.
 fn = _python_types.ModuleType(f"{__name__}.fn", "Operators that call functions of torch tensors.")
