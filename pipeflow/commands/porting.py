@@ -223,9 +223,8 @@ class PortReport:
     def __str__(self) -> str:
         count = len(self.here) + len(self.absent)
         differ = len({name for name, _, _ in self.different})
-        lines = [
-            f"{count} names of DALI: {len(self.here)} there, {differ} of them with a difference, {len(self.absent)} absent"
-        ]
+        names = f"{count} name{'s' * (count != 1)} of DALI"
+        lines = [f"{names}: {len(self.here)} there, {differ} of them with a difference, {len(self.absent)} absent"]
         if self.here:
             lines += ["", "there", "  " + ", ".join(self.here)]
         for title, rows in (("with a difference", self.different), ("absent", self.absent)):
@@ -270,7 +269,7 @@ def _near(name: str) -> str:
     *place, leaf = name.split(".")
     home = _filled(place) if place else None
     if home is not None:
-        known = set(vars(home))
+        known = set(dir(home))
     else:
         file, rest = _file_of(place)
         known = set() if rest else _made_in(file)
