@@ -24,7 +24,7 @@ class Traits:
     with ``meets`` may wait for another function of the same sample, so functions that do not depend on each other must
     be able to run at the same time. A step that is ``apart`` is in no stage with steps that are not: so the calls of a
     function may be limited to one thread, and its operators not. With ``repeats`` a call changes nothing, not even its
-    inputs, and may be made once more.
+    inputs, and may be made once more. A step that is ``keyless`` reads no random numbers, though its operator may.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -39,6 +39,7 @@ class Traits:
     meets: bool = False
     apart: bool = False
     repeats: bool = False
+    keyless: bool = False
 
 
 @dataclass(frozen=True)

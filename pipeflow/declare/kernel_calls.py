@@ -72,8 +72,8 @@ class WorkRecord(Protocol):
         """Adds the call of a user's function and returns its results."""
         ...
 
-    def ask(self, permit: Callable[[int], bool]) -> None:
-        """Before each run for so many samples ``permit`` is called: if it returns False, the bodies run."""
+    def ask(self, permit: Callable[[int], int]) -> None:
+        """Before each run for so many samples ``permit`` is called, and returns for how many; for the others the bodies run."""
         ...
 
 
@@ -330,7 +330,7 @@ class KernelCalls:
         """Adds a call of a compiled kernel with Memory, Numbers, OfThread and constants; returns its results."""
         return self._trace.call(kernel, arguments, now=False)
 
-    def function(self, function: Any, permit: Callable[[int], bool] | None = None) -> None:
+    def function(self, function: Any, permit: Callable[[int], int] | None = None) -> None:
         """Adds the call of a function of the user, which makes the outputs; ``permit`` is called before each run."""
         self.outputs.update(enumerate(self._trace.function(function, self.inputs)))
         if permit is not None:

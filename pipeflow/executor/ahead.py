@@ -18,7 +18,7 @@ import numpy as np
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners import many
-from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.runners.base import StageRunner, traits_of
 from pipeflow.executor.runners.column import ColumnStep
 from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
@@ -63,6 +63,7 @@ class MadeAhead:
         # Steps on whole batches that read nothing, such as the order of the samples.
         self.whole = [item for item in stages[1:] if isinstance(item, WholeStep) and item.makes_several]
         self._size = size
+        self._gives = bool(self._columns or self.steps or self.whole) or _is_random(plan)
         self._long: BatchRun | None = None
         self._failures = 0  # long batches with an error
         self._later: deque[BatchRun] = deque()  # batches that were read before they were scheduled
@@ -88,7 +89,7 @@ class MadeAhead:
         """Gives a batch its part, unless it has it already; False if it has to run the steps itself."""
         if batch.foreseen:
             return True
-        if not batch.index or not batch.size or self._failures >= MOST_FAILURES:
+        if not self._gives or not batch.index or not batch.size or self._failures >= MOST_FAILURES:
             return False
         epoch = batch.epochs
         if isinstance(epoch, np.ndarray):  # of a reader, a batch of which may be of two epochs
@@ -219,6 +220,12 @@ class MadeAhead:
                 if made is not None:
                     long.columns[self][slot], long.layouts[slot] = made, spec.layout
         return long
+
+
+def _is_random(plan: Plan) -> bool:
+    """True if a step that is no source reads random numbers."""
+    keyed = [step for step in plan.steps() if step.key is not None and step not in plan.stages[0].steps]
+    return not all(traits_of(plan, step).keyless for step in keyed)
 
 
 def _is_small(step: SampleStep) -> bool:

@@ -110,9 +110,10 @@ def _(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
 
 @python_function.traits
 def _(args: Args) -> Traits:
+    keyless = not wants_rng(args.function)
     if joins(args.function, args.jit):  # neither compiled code nor code without state waits
-        return replace(call_traits("threads", args.batch_processing), meets=False)
-    traits = call_traits(where_calls_run(args.function, args.parallel), args.batch_processing)
+        return replace(call_traits("threads", args.batch_processing), meets=False, keyless=keyless)
+    traits = replace(call_traits(where_calls_run(args.function, args.parallel), args.batch_processing), keyless=keyless)
     if args.parallel in ("serial", AUTO):  # the user has not chosen the threads
         traits = replace(traits, repeats=changes_nothing(args.function))
     return replace(traits, meets=False, apart=True) if args.parallel == AUTO else traits

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+_FIRST: Callable[[Any], Any] = ctypes.c_char.from_buffer
 _LOCK = threading.Lock()  # for the few instructions in which a column or a block is added
 
 
@@ -83,13 +84,15 @@ class PlacedArrays(Sequence[Any]):
 
     def dense(self, shape: tuple[int, ...]) -> np.ndarray | None:
         """The batch as one array, if the samples have this shape and follow one another in one block."""
-        whole, numbers = self._whole, self.columns
-        if whole is None or numbers is None:
+        whole, count = self._whole, len(self)
+        if whole is None or self.columns is None:
             return None
         assert self._dtype is not None
-        nbytes, count = math.prod(shape) * self._dtype.itemsize, len(numbers)
-        begin = whole.__array_interface__["data"][0]
-        if nbytes * count != len(whole) or (numbers[:, 0] != begin + nbytes * np.arange(count)).any():
+        nbytes = math.prod(shape) * self._dtype.itemsize
+        if nbytes * count != len(whole):
+            return None
+        begin, width = ctypes.addressof(_FIRST(whole)), len(self._memory) // count
+        if self._memory[::width] != list(range(begin, begin + len(whole), nbytes)):
             return None
         return np.ndarray((count, *shape), self._dtype, whole)
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, seeds
 from pipeflow.executor import ahead, ring
 from pipeflow.executor.ahead import MOST_BATCHES, SAMPLES, MadeAhead
 from pipeflow.executor.batch import BatchRun
@@ -125,6 +125,19 @@ def test_values_are_those_of_single_batches(define, settings, monkeypatch):
     found, given = batches(define, 40, monkeypatch, batch_size=size, **settings)
     assert given > 30
     assert found == alone
+
+
+@pytest.mark.parametrize(("function", "made"), [(lambda x: x + 1, False), (lambda x, rng: x + rng.random(), True)])
+def test_a_function_without_random_numbers_gets_no_part(function, made, monkeypatch):
+    """It has no key of its own: nothing is made ahead for it."""
+    keys, keys_of = [], seeds.keys_of
+    monkeypatch.setattr(seeds, "keys_of", lambda *rest: keys.append(1) or keys_of(*rest))
+
+    def define():
+        return fn.python_function(fn.external_source(lambda: np.zeros((4, 2))), function=function)
+
+    _, given = batches(define, 6, monkeypatch, batch_size=4)
+    assert (given > 0, bool(keys)) == (made, made)
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_shards": 2, "shard_id": 1}, {"pad_last_batch": True}])

@@ -543,6 +543,40 @@ def rows_of_two(x):
     return x[::-2]
 
 
+@pytest.mark.parametrize("kept", [2, 16])
+def test_batches_in_other_memory_and_of_other_shapes(kept, monkeypatch):
+    """A batch that is one array is found at its own address, also if the numbers of others are kept."""
+    monkeypatch.setattr(chain, "BATCHES", kept)
+    given = [RNG.integers(0, 255, (4, 5 + part % 3, 6 + part % 2, 3), np.uint8) for part in range(12)]
+    done, run = [], chain.Chain.run
+
+    def counted(self, *rest):
+        samples = run(self, *rest)
+        done.append(len(samples))
+        return samples
+
+    monkeypatch.setattr(chain.Chain, "run", counted)
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def pipeline():
+        images = fn.external_source(iter(given * 3), no_copy=True)
+        return fn.python_function(images, function=in_loops, jit=True), fn.python_function(
+            images, images, function=both_of, jit=True
+        )
+
+    pipe = pipeline()
+    pipe.build()
+    for images in given * 3:
+        one, two = pipe.run()
+        assert np.array_equal(one.as_array(), 255 - images)
+        assert np.array_equal(two.as_array(), images + images)
+    assert done[-8:] == [4] * 8
+
+
+def both_of(x, y):
+    return x + y
+
+
 # jit="auto"
 
 
@@ -584,7 +618,8 @@ def test_auto_joins_after_the_comparisons(tmp_path, monkeypatch):
     assert not compared
     assert sum(done) + len(calls) >= 12 * len(SAMPLES)
     assert sum(done) >= len(SAMPLES)
-    assert len(calls) >= 5 + len(SAMPLES)  # those of the trial, and a chunk with a comparison
+    assert len(calls) >= 5 + 2  # those of the trial, and others that are compared later
+    assert done[-4:] in ([4, 3, 4, 3], [3, 4, 3, 4])  # only the compared sample of a batch is left to Python
 
 
 def test_automatic_settings_are_measured_again_when_compiled_code_takes_over(tmp_path, monkeypatch, clock):

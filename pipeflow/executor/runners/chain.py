@@ -39,6 +39,7 @@ FAILURES = 64  # the most samples for which a chain tries to make a program and 
 UNTIL_SHORTER = 4  # after so many of those, the chain ends before the step that describes none of them
 ENOUGH, MOST_READS = 64, 1.25  # samples, and the reads of a file for which a chain goes on to read them itself
 FEW = 64  # numbers that an operator may give whose calls are ``small``
+BATCHES = 16  # places of input batches whose numbers are kept
 PAUSE = 16  # runs before kernels that were not ready are checked again
 Kind = tuple[
     Any, ...
@@ -128,6 +129,8 @@ class Chain:
         # True if other outputs of that reader are read.
         self._keeps = self.reads and not {"dense", "table"}.isdisjoint(steps[0].storages[1:])
         self.shorter: Chain | None = None  # the chain that replaces this one if its last steps describe no sample
+        self._outside = self.inside.isdisjoint(self.inputs)
+        self._batches: dict[Any, tuple[Kind, InputNumbers]] = {}  # by type, shape and address of each input
         self._programs: dict[Kind, list[Program]] = {}
         self._failed = 0
         self._read = self._samples = 0
@@ -324,12 +327,16 @@ class Chain:
     def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
         layouts = [batch.layouts[slot] for slot in self.inputs]
+        whole = self._whole_batch(batch)
+        if whole is not None:
+            yield (*whole[0], *layouts), rows.left, whole[1]
+            return
         columns = [self._column(batch, rows, slot) for slot in self.inputs]
         known = [column for column in columns if column is not None]
         if len(known) == len(columns):
-            whole = known[0][1] if len(known) == 1 else np.concatenate([numbers for _, numbers in known], axis=1)
+            numbers = known[0][1] if len(known) == 1 else np.concatenate([numbers for _, numbers in known], axis=1)
             kind = (*[(dtype, numbers.shape[1] - 1) for dtype, numbers in known], *layouts)
-            yield kind, rows.left, InputNumbers(whole, True)
+            yield kind, rows.left, InputNumbers(numbers, True)
             return
         kinds: dict[Kind, tuple[list[int], list[list[int]]]] = {}
         for sample in rows.left.tolist():
@@ -340,6 +347,24 @@ class Chain:
                 addresses.append([part for x in arrays for part in (kernels.kernel_calls.address_of(x), *x.shape)])
         for kind, (samples, addresses) in kinds.items():
             yield (*kind, *layouts), np.array(samples), InputNumbers(np.array(addresses, np.int64), True)
+
+    def _whole_batch(self, batch: BatchRun) -> tuple[Kind, InputNumbers] | None:
+        """The types of the inputs and the numbers of all samples, if each input is one array with the whole batch. They are kept:
+        batches are in the same memory again and again, and NumPy would take 25 us.
+        """
+        held = [batch.values[slot] for slot in self.inputs]
+        if not self._outside or not all(map(_plain, held)):
+            return None
+        address_of = kernels.kernel_calls.address_of
+        key = tuple([(array.dtype, array.shape, address_of(array)) for array in held])
+        known = self._batches.get(key)
+        if known is None:
+            if len(self._batches) >= BATCHES:
+                self._batches.clear()
+            numbers = np.concatenate([_rows_of(array, np.arange(len(array))) for array in held], axis=1)
+            kind = tuple([(array.dtype, array.ndim - 1) for array in held])
+            known = self._batches[key] = kind, InputNumbers(numbers, False)
+        return known
 
     def _column(self, batch: BatchRun, rows: ChunkRows, slot: int) -> tuple[np.dtype, np.ndarray] | None:
         """The type of an input, and address and extents of each sample; None if its arrays are of several kinds."""
@@ -359,10 +384,7 @@ class Chain:
             return _numbers_of([held[sample] for sample in samples.tolist()])
         if not _plain(held):
             return None
-        numbers = np.empty((len(samples), held.ndim), np.int64)
-        numbers[:, 0] = samples * held.strides[0] + kernels.kernel_calls.address_of(held)
-        numbers[:, 1:] = held.shape[1:]
-        return held.dtype, numbers
+        return held.dtype, _rows_of(held, samples)
 
     def _read_again(self, batch: BatchRun, sample: int) -> list[Any]:
         """The bytes of the file of a sample, for a program that reads files."""
@@ -428,6 +450,14 @@ def _plain(array: Any) -> bool:
     if type(array) is not np.ndarray or array.dtype.kind not in "biuf" or not array.dtype.isnative:
         return False
     return array.flags.c_contiguous and array.flags.aligned
+
+
+def _rows_of(batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Address and extents of samples of a batch that is one array."""
+    numbers = np.empty((len(samples), batch.ndim), np.int64)
+    numbers[:, 0] = samples * batch.strides[0] + kernels.kernel_calls.address_of(batch)
+    numbers[:, 1:] = batch.shape[1:]
+    return numbers
 
 
 def _numbers_of(arrays: Sequence[Any]) -> tuple[np.dtype, np.ndarray] | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeflow import declare
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.base import traits_of
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.kernels.at_work import at_work
 from pipeflow.plan import Plan, Step
@@ -25,6 +26,7 @@ class FunctionStep(SampleStep):
         rights = step.writable if step.user_code else (None,) * len(step.inputs)
         self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
         self.copies = self.storages == ("table",) and step.copied and not self.compiled
+        self.random = self.random and not traits_of(plan, step).keyless
         self._call: Callable[..., Any] | None = None
         only = self.op.calls_for  # True if a chain may run it, which needs the shapes of the last results
         self._notes_shapes = only is not None and only(self.op.known(self.constants))

@@ -73,7 +73,7 @@ class Program:
         self._columns: list[tuple[int, int, Any, bool]] = []  # register, slot of an argument, its kind, True for floats
         self._tables: list[BatchTable] = []
         self._counted: list[tuple[str, Guard]] = []
-        self._permits: list[Callable[[int], bool]] = []
+        self._permits: list[Callable[[int], int]] = []
         self._guards = ProgramFlags(self, chain.guards)
         self._later: list[tuple[KernelArray, KernelArray]] = []  # results that are copied past the caches
         self._start: list[int] = []  # the first value of every register
@@ -264,7 +264,7 @@ class Program:
         self._columns.append((number.register, slot, kind, real))
         return Real(number.register, value) if real else number
 
-    def ask(self, permit: Callable[[int], bool]) -> None:
+    def ask(self, permit: Callable[[int], int]) -> None:
         self._permits.append(permit)
 
     def count(self, what: str) -> None:
@@ -380,6 +380,7 @@ class Program:
         self._packs = [one for one, *_ in self._instructions].count(kernels.kernel_calls.RESULT) == 1
         self._scratch = 1 << 16  # bytes of memory for a sample
         self._results = float(1 << 12)  # bytes of results of a sample, on average
+        self._stored = tuple(self._guards.stored.items())
         self._needed = {slot for guard in self._guards.known for slot, _ in guard}
         self._needed |= {slot for _, slot, _, _ in self._columns}
         self._needed |= {slot for table in self._tables for slot in table.slots}
@@ -410,11 +411,15 @@ class Program:
         """Runs it for samples; returns None if all are done, else the status of each: 0 if it is done, UNDESCRIBED if another
         program may describe it.
         """
-        tools = kernels.kernel_calls
-        count = len(samples)
-        columns = self._columns_of(batch)
-        if not columns.complete or (self._permits and not all(permit(count) for permit in self._permits)):
-            return np.full(count, tools.REFUSED, np.int32)
+        tools, columns = kernels.kernel_calls, self._columns_of(batch)
+        count = len(samples) if columns.complete else 0
+        for permit in self._permits:
+            count = permit(count) if count else 0
+        refused = len(samples) - count
+        if not count:
+            return np.full(refused, tools.REFUSED, np.int32)
+        if refused:
+            samples = samples[:count]
         lines, apart = columns.for_run(count) if columns.apart else (columns.lines, None)
         memory = pool.for_device if columns.sent else pool
         record = self._records.get(threading.get_ident()) or self._record_of_thread()
@@ -464,7 +469,7 @@ class Program:
                 begin, least, failed = begin + 1, 0, failed + 1
             else:
                 self._scratch = max(self._scratch, more)
-        if failed:
+        if failed or refused:
             status = status[:count].copy()
         good = np.flatnonzero(status == 0) if failed else None
         if good is None or len(good):
@@ -479,6 +484,8 @@ class Program:
                 found = self.run(batch, samples[again], inputs.chosen(again), rows, arena, pool, spent)
                 status[again] = 0 if found is None else found
                 failed = int(np.count_nonzero(status))
+        if refused:
+            return np.concatenate([status, np.full(refused, tools.REFUSED, np.int32)])
         return status if failed else None
 
     def _columns_of(self, batch: BatchRun) -> BatchColumns:
@@ -521,7 +528,7 @@ class Program:
                 made.held.append((place.slot, values))
                 made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag, values.address)
                 made.placed.append((values, place.guard))
-        for guard, flag in self._guards.stored.items():
+        for guard, flag in self._stored:
             made.add(flag.register, self.chain.guards.flags(batch, guard), tools.DECIDED)
         try:
             if self._reads:

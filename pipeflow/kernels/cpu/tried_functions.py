@@ -135,9 +135,10 @@ class Tried:
             return plain
         return self._compared(trial, result, plain, arrays)
 
-    def native(self, kinds: Any) -> tuple[Any, Callable[[int], bool]] | None:
-        """The compiled version for programs, which is None if no program can call it, and a question that is asked before it runs
-        for several samples: False if this function must be called for one of them. None as long as results are compared.
+    def native(self, kinds: Any) -> tuple[Any, Callable[[int], int]] | None:
+        """The compiled version for programs, which is None if no program can call it, and a function that is called before it
+        runs for several samples: it returns for how many it may. For the others this function must be called. None as long
+        as results are compared.
         """
         trial = self._trials.get(kinds)
         call = None if trial is None else trial.call
@@ -145,11 +146,14 @@ class Tried:
             return None
         made = trial.native
 
-        def permit(samples: int) -> bool:
-            if trial.call is not call or trial.left <= samples or not self._is_same():
-                return False
+        def permit(samples: int) -> int:
+            if trial.call is not call or not self._is_same():
+                return 0
+            if trial.left <= samples:  # the last one is compared
+                trial.left = 1
+                return samples - 1
             trial.left -= samples
-            return True
+            return samples
 
         numbers = _numbers_of(trial.form)
         return None if made is None or numbers is None else made.returning(numbers), permit
@@ -201,7 +205,7 @@ class Tried:
         for use in self._uses:
             if not use.is_same():
                 return False
-        return all(array.tobytes() == content for array, content in self._arrays)
+        return not self._arrays or all(array.tobytes() == content for array, content in self._arrays)
 
     def _begin(self, kinds: Any, named: Mapping[str, Any]) -> _TriedVersion:
         """Starts a trial. With a tolerance it is compiled at once: no result may depend on when it is ready."""
