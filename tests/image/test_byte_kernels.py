@@ -67,6 +67,23 @@ def test_a_table_says_what_the_arithmetic_says(size):
         assert np.abs(got - np.clip(exact, 0, 255)).max() <= 0.5 + 1e-4
 
 
+@pytest.mark.parametrize(("factor", "offset"), [(1.2, -25.6), (-0.7, 200.25), (0.5, 0.0), (1e38, -3e38), (1e39, 1.0)])
+def test_a_factor_and_an_offset_of_bytes_are_rounded_as_their_floats(factor, offset):
+    """Any number of bytes becomes the floats that are halves rounded up and saturated; what is no number becomes 0."""
+    for size in (1, 31, 32, 33, 63, 64, 65, 300):
+        data = np.arange(size).astype(np.uint8)
+        memory = np.full(size + 64, 7, np.uint8)
+        floats = np.empty(size, np.float32)
+        kernels.color.line(data, factor, offset, memory[32:-32])
+        kernels.color.line(data, factor, offset, floats)
+        expected = np.floor(np.nan_to_num(floats, nan=0.0, posinf=255, neginf=0).clip(0, 255) + np.float32(0.5)).clip(
+            0, 255
+        )
+        np.testing.assert_array_equal(memory[32:-32], expected)
+        assert (memory[:32] == 7).all()
+        assert (memory[-32:] == 7).all()
+
+
 def test_grey_of_three_equal_rows():
     """A matrix whose rows are equal makes the three channels alike, as the whole matrix would."""
     image = np.random.default_rng(4).integers(0, 256, (41, 113, 3), dtype=np.uint8)

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from pipeflow.kernels.cpu.byte_tables import ENOUGH, VALUES, by_table, fast, of_every_byte, translate_flat
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, Filling, kernel, machine_code, over_elements, plain
 from pipeflow.kernels.cpu.simd.bytes import repeat_bytes
-from pipeflow.kernels.cpu.simd.pixels import mix_row, weigh_bytes_row, weigh_row
+from pipeflow.kernels.cpu.simd.pixels import line_row, mix_row, weigh_bytes_row, weigh_row
 
 BLOCK = 4096  # number of values that stay in the first cache between two steps
 LOOKED_UP = 1 << 15  # bytes that are looked up before the next steps
@@ -70,12 +72,26 @@ def grey_luma(source: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def _line(source, a, b, out):
+    raise NotImplementedError("_line is for compiled code")
+
+
+@overload(_line)
+def _line_of_types(source, a, b, out):
+    def of_bytes(source, a, b, out):
+        line_row(source, a, b, out, source.size)
+
+    def of_others(source, a, b, out):
+        for i in range(source.size):
+            out[i] = convert(np.float32(source[i]) * a + b, out)
+
+    return of_bytes if source.dtype == out.dtype == types.uint8 else of_others
+
+
 @kernel
 def line(source, factor, offset, out):
     """out = source * factor + offset, elementwise."""
-    a, b = np.float32(factor), np.float32(offset)
-    for i in range(source.size):
-        out[i] = convert(np.float32(source[i]) * a + b, out)
+    _line(source, np.float32(factor), np.float32(offset), out)
 
 
 @kernel

@@ -5,7 +5,15 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from pipeflow.kernels.cpu.simd.elements import channels_of, load_float, rounded, store_as
+from pipeflow.kernels.cpu.simd.elements import (
+    channels_of,
+    load_float,
+    load_octets,
+    pack_octets,
+    packs_octets,
+    rounded,
+    store_as,
+)
 from pipeflow.kernels.cpu.simd.instructions import (
     DATA,
     FLOAT,
@@ -17,11 +25,30 @@ from pipeflow.kernels.cpu.simd.instructions import (
     V,
     load,
     multiply_add,
+    multiply_add_once,
     over,
     splat,
     store,
     vector_function,
 )
+
+
+@vector_function(DATA, types.float32, types.float32, DATA, INDEX)
+def line_row(builder, source, factor, offset, out, total):
+    """Sets out[:total] = source[:total] * factor + offset, for bytes."""
+
+    def body(first: Any, lanes: int) -> None:
+        begin, target = builder.gep(source.pointer, [first]), builder.gep(out.pointer, [first])
+        octets = lanes > 1 and packs_octets()
+        values = load_octets(builder, begin) if octets else [load_float(builder, begin, source.element, lanes)]
+        a, b = (splat(builder, one, values[0].type) if lanes > 1 else one for one in (factor, offset))
+        values = [multiply_add_once(builder, value, a, b) for value in values]
+        if octets:
+            store(builder, pack_octets(builder, values), target, 1)
+        else:
+            store_as(builder, values[0], target, out.element)
+
+    over(builder, total, body, width=2 * LANES)
 
 
 @vector_function(DATA, INDEX, DATA, DATA, types.float32, types.boolean, DATA, INDEX, INDEX)
