@@ -5,9 +5,12 @@
 Each example of each operator is called again and again with small arrays; the arguments are written in the call, as a user
 writes them, and a random operator gets a key. "Kernel" is the time of the compiled functions, and of the functions of OpenCV
 and other libraries, that such a call makes, and of the methods of the objects that these return: they are noted in one call,
-with their arguments, and then called alone. Work that an operator does with arrays of NumPy, with the file system or with classes
+with their arguments, and then called alone; a call that makes an object makes a new one. OpenCV runs in one thread, because the
+time of others is not measured. Work that an operator does with arrays of NumPy, with the file system or with classes
 of a library has no such function: it counts as cost. The rounds go through all calls, so that a slow moment of the machine is in
-one round of a call and not in all. Operators that write files or run code of the user are left out.
+one round of a call and not in all. A round measures the whole call and its kernel in turn, each for half a millisecond, because
+the processor becomes faster and slower within milliseconds; the first pair, with cold caches, is left out. Operators that write
+files or run code of the user are left out.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from time import thread_time
 from types import ModuleType
 from typing import Any
 
+import cv2
 import numpy as np
 from _harness import ROOT, Target, header, save, table, verdicts
 from numba.core.dispatcher import Dispatcher
@@ -33,13 +37,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 import example_data
 from generate_docs import examples, public
 
-ROUNDS, SECONDS = 9, 0.004
+ROUNDS, PAIRS, SECONDS = 9, 8, 0.0005
 AIM = 5.0
 WIDE = 90  # letters of a call in the table
 NAMES: dict[str, Any] = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 LEFT_OUT = ("dump_image", "numba_function")
 LIBRARIES = ("numpy.fft", "cv2", "simplejpeg", "soundfile", "soxr", "scipy", "PIL", "imagecodecs", "lz4", "zlib")
-Noted = list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+# The function, its arguments, and the place in the list of the call that made the object of a method, None for other functions.
+Noted = list[tuple[Any, tuple[Any, ...], dict[str, Any], int | None]]
 
 
 def cases() -> dict[str, tuple[Any, Callable[[], Any]]]:
@@ -82,19 +87,21 @@ class Noting:
 
     inside = False
 
-    def __init__(self, function: Any, noted: Noted) -> None:
-        self._function, self._noted = function, noted
+    def __init__(self, function: Any, noted: Noted, maker: int | None = None) -> None:
+        self._function, self._noted, self._maker = function, noted, maker
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if Noting.inside:
             return self._function(*arguments, **keywords)
-        self._noted.append((self._function, arguments, keywords))
+        place = len(self._noted)
+        method = self._function if self._maker is None else self._function.__name__
+        self._noted.append((method, arguments, keywords, self._maker))
         Noting.inside = True
         try:
             result = self._function(*arguments, **keywords)
         finally:
             Noting.inside = False
-        return NotingObject(result, self._noted) if library_of(type(result)) in LIBRARIES else result
+        return NotingObject(result, self._noted, place) if library_of(type(result)) in LIBRARIES else result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
@@ -109,12 +116,12 @@ def library_of(value: Any) -> str:
 class NotingObject:
     """An object of a library whose methods note their calls."""
 
-    def __init__(self, value: Any, noted: Noted) -> None:
-        self._value, self._noted = value, noted
+    def __init__(self, value: Any, noted: Noted, maker: int) -> None:
+        self._value, self._noted, self._maker = value, noted, maker
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._value, name)
-        return Noting(found, self._noted) if callable(found) else found
+        return Noting(found, self._noted, self._maker) if callable(found) else found
 
 
 class NotingLibrary(ModuleType):
@@ -189,16 +196,17 @@ def kernels_of(found: dict[str, tuple[Any, Callable[[], Any]]]) -> dict[str, Not
 
 
 def replayed(noted: Noted) -> Callable[[], Any]:
-    """A function that makes the noted calls."""
-    if len(noted) == 1 and not noted[0][2]:
-        function, arguments, _ = noted[0]
-        return lambda: function(*arguments)
-
-    def all_of_them() -> None:
-        for function, arguments, keywords in noted:
-            function(*arguments, **keywords)
-
-    return all_of_them
+    """A function that makes the noted calls. It is written as text: a loop over them would be counted as time of the kernels."""
+    lines, names = [], {}
+    for place, (function, arguments, keywords, maker) in enumerate(noted):
+        given = {f"a{place}_{number}": value for number, value in enumerate((*arguments, *keywords.values()))}
+        parts = [f"{word}{name}" for word, name in zip([""] * len(arguments) + [f"{key}=" for key in keywords], given)]
+        names |= {**given, f"f{place}": function}
+        called = f"f{place}" if maker is None else f"made{maker}.{function}"
+        lines.append(f"    made{place} = {called}({', '.join(parts)})")
+    exec("\n".join(["def run():", *lines]), names)
+    run: Callable[[], Any] = names["run"]
+    return run
 
 
 def microseconds(work: Callable[[], Any]) -> Callable[[], float]:
@@ -234,7 +242,8 @@ def measured(chosen: dict[str, Callable[[], Any]], kernels: dict[str, Noted]) ->
     rounds: dict[str, list[tuple[float, float]]] = {text: [] for text in chosen}
     for _ in range(ROUNDS):
         for text, (whole, kernel) in works.items():
-            rounds[text].append((whole() - loop, kernel() - loop if kernel else 0.0))
+            pairs = [(whole() - loop, kernel() - loop if kernel else 0.0) for _ in range(1 + PAIRS)]
+            rounds[text] += pairs[1:]
     return {
         text: {
             "call": statistics.median(whole for whole, _ in rows),
@@ -247,6 +256,7 @@ def measured(chosen: dict[str, Callable[[], Any]], kernels: dict[str, Noted]) ->
 
 def main() -> None:
     reading = header((__doc__ or "").partition("\n")[0])
+    cv2.setNumThreads(1)
     found = cases()
     words = sys.argv[1:]
     chosen = {text: case for text, case in found.items() if not words or any(word in text for word in words)}

@@ -1,6 +1,5 @@
 """An operator made ready to run on samples, or on whole batches."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,8 +16,8 @@ from pipeflow.declare.short_calls import short_form, until_ready
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.tables import NoTable
 from pipeflow.declare.values import READY, OfSample, check_finite, column_values, from_sample, refused
+from pipeflow.declare.written import call_of_body, call_of_short_form
 from pipeflow.errors import count_of, widened
-from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import PlacedArrays
 
 # Operators raise these; `widened` makes DALI's classes of them.
@@ -229,7 +228,7 @@ class Bound:
 
     def prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> Callable[..., Any]:
         """``(inputs, key) -> output`` for inputs of these shapes and types, without arguments that change; if the number of
-        outputs is not 1, it returns the tuple of them. The key is that of the call, not of its first sample.
+        outputs is not 1, it returns the list of them. The key is that of the call, not of its first sample.
 
         Everything that depends only on shapes and types is computed in advance. Errors of the body are not changed.
         """
@@ -258,8 +257,8 @@ class Bound:
             whole = self._with_body(kind, own, make if memory or not self._wants_out else _allocators(count))
             if short is None:
                 return whole
-        single = specs if memory and count == 1 and len(inputs) == 1 else None
-        run = _with_memory(short, single, make if memory else None, op.draws)
+        extents = specs.specs if memory and specs is not None else None
+        run = call_of_short_form(short, len(inputs), extents, op.draws, listed=count != 1)
         return run if whole is None else _either(run, whole)
 
     def _with_body(self, kind: Signature, own: tuple[Spec, ...], make: Callable[[], Any]) -> Callable[..., Any]:
@@ -270,12 +269,8 @@ class Bound:
             common["source"] = ""
         if fixed is not None and not self._wants_key:
             # the usual case: only the memory of the result changes from call to call
-            work = partial(body, **fixed, **common)
-            if self._wants_out:
-                return lambda inputs, _key: self._as_output(work(*inputs, out=make()))
-            if op.returns_views:
-                return lambda inputs, _key: owned(self._as_output(work(*inputs)), inputs[0])
-            return lambda inputs, _key: self._as_output(work(*inputs))
+            memory, copies = make if self._wants_out else None, owned if op.returns_views else None
+            return call_of_body(body, len(own), {**fixed, **common}, memory, self._as_output, copies)
 
         def run(inputs: Sequence[np.ndarray], key: int) -> Any:
             own_key = seeds.Key(seeds.first_key(key))
@@ -353,15 +348,15 @@ class Bound:
         def run(inputs: Sequence[np.ndarray], key: int | None) -> Any:
             own = seeds.first_key(key) if random and key is not None else None
             outputs = self(inputs, layouts, {}, own, lambda _output, shape, dtype: np.empty(shape, dtype))
-            return outputs[0] if self.count == 1 else outputs
+            return outputs[0] if self.count == 1 else list(outputs)
 
         return run
 
     def _as_output(self, result: Any) -> Any:
-        """What a body has returned: an array, or a tuple of them."""
+        """What a body has returned: an array, or a list of them."""
         if self.count == 1:
             return result if type(result) is np.ndarray else np.asarray(result)
-        return self._as_outputs(result)
+        return list(self._as_outputs(result))
 
     def _static_out(self, kind: Signature, inputs: Sequence[np.ndarray]) -> "Inferred | None":
         """The Specs of the outputs if the body gets memory for them; None if they depend on values."""
@@ -478,28 +473,6 @@ class Bound:
         return outputs
 
 
-def _with_memory(
-    short: Callable[..., Any], single: Inferred | None, make: Callable[[], Any] | None, draws: bool
-) -> Callable[..., Any]:
-    """`prepared` for a short form of a body, which gets memory if there is a function that makes it. ``single``: the Specs if
-    there are one input and one output.
-    """
-    if single is not None:
-        empty, shape, dtype = np.empty, single.first.shape, single.first.dtype
-        if draws:
-            first = _first_key()
-            return lambda inputs, key: short(inputs[0], empty(shape, dtype), first(key & ALL_BITS))
-        return lambda inputs, _key: short(inputs[0], empty(shape, dtype))
-    if draws:
-        first = _first_key()
-        if make is not None:
-            return lambda inputs, key: short(*inputs, make(), first(key & ALL_BITS))
-        return lambda inputs, key: short(*inputs, first(key & ALL_BITS))
-    if make is not None:
-        return lambda inputs, _key: short(*inputs, make())
-    return lambda inputs, _key: short(*inputs)
-
-
 def _either(run: Callable[..., Any], whole: Callable[..., Any]) -> Callable[..., Any]:
     """A short form that describes files of one kind, and the body for the others."""
 
@@ -510,14 +483,6 @@ def _either(run: Callable[..., Any], whole: Callable[..., Any]) -> Callable[...,
             return whole(inputs, key)
 
     return either
-
-
-def _first_key() -> Callable[[int], int]:
-    """`seeds.first_key`, in machine code if the compiler is loaded."""
-    return kernels.keys.first_key() if "numba" in sys.modules else seeds.first_key
-
-
-ALL_BITS = (1 << 64) - 1
 
 
 def _maker(specs: Inferred | None, count: int) -> Callable[[], Any]:

@@ -15,6 +15,7 @@ from pipeflow.declare.calls import BatchCall
 from pipeflow.declare.drawn import DrawnArray, ReportedArray
 from pipeflow.declare.parameters import Node
 from pipeflow.declare.specs import UNKNOWN, Spec
+from pipeflow.declare.written import NO_KEY, same_call
 from pipeflow.errors import add_notes, count_of
 from pipeflow.tensors import TensorListCPU, as_sample
 
@@ -85,7 +86,7 @@ class PlainCall:
         if not self.packs:
             return run if inputs or op.random else _copied(run)
         if op.names_hook is None and op.list_hook is None and self.bound.count > 1:
-            return lambda inputs, key: list(run(inputs, key))
+            return run
         several = self.bound.count != 1
         return lambda inputs, key: op.pack(run(inputs, key) if several else (run(inputs, key),), constants)
 
@@ -136,7 +137,8 @@ def _only_scalars(values: Sequence[Any]) -> bool:
 SCALARS = {bool, int, float, str, type(None)}
 PLAIN_KINDS = SCALARS | {list, tuple}
 SMALL = 64  # the most elements of an array among the arguments, such as a matrix
-MISSING, SEEN, NAMES, NO_KEY = object(), object(), object(), object()
+FEW = 32  # the most items of a list that are compared one by one; more are written faster
+MISSING, SEEN, NAMES = object(), object(), object()
 
 
 def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
@@ -247,15 +249,13 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     short = written is not None and all(type(value) in SHORT_KINDS for value in keywords.values())
     op.known_calls[_signature(inputs, written) if short else signature] = run
     if all(map(_frozen, keywords.values())):
-        first = (inputs[0].shape, inputs[0].dtype) if inputs else (None, None)
-        others = [(place, inputs[place].shape, inputs[place].dtype) for place in range(1, len(inputs))]
-        op.last_call = tuple(keywords.items()), len(inputs), *first, others, run
+        op.last_call = same_call(inputs, keywords, op.random, run, with_new_key)
     return run
 
 
 def _frozen(value: Any) -> bool:
-    """True if the same object has the same value in later calls."""
-    if type(value) is tuple:
+    """True if the same object, or a list of the same objects, has the same value in later calls."""
+    if type(value) is tuple or (type(value) is list and len(value) <= FEW):
         return SCALARS.issuperset(map(type, value))
     return type(value) in SCALARS or isinstance(value, (enum.Enum, np.dtype, np.number, type))
 

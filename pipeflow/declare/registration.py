@@ -14,7 +14,7 @@ from pipeflow import system, types
 from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
-from pipeflow.declare.eager import NAMES, NO_KEY, again, eager, with_new_key
+from pipeflow.declare.eager import NAMES, again, eager
 from pipeflow.declare.opdef import OpDef, Part, Signature
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
 from pipeflow.declare.sources import Source
@@ -29,30 +29,9 @@ class OpFunction(OpDef):
         last = self.last_call
         if last is not None and interpreter.get() is eager:
             # `again` for the very objects of an earlier call, such as constants in a loop: nothing is written and hashed
-            named, count, shape, dtype, others, run = last
-            random = self.random
-            key = keywords.pop("key", NO_KEY) if random else None
-            if (
-                len(inputs) == count
-                and len(keywords) == len(named)
-                and (
-                    not count or (type(data := inputs[0]) is np.ndarray and data.dtype is dtype and data.shape == shape)
-                )
-                and (not others or _alike(inputs, others))
-            ):
-                for name, value in named:  # a third of the time of a comparison of dictionaries
-                    if keywords.get(name, NO_KEY) is not value:
-                        break
-                else:
-                    try:
-                        if not random or type(key) is int:
-                            return run(inputs, key)
-                        if key is NO_KEY and inputs:
-                            return with_new_key(run, inputs)
-                    except Exception:  # an error that the complete call reports
-                        pass
-            if random and key is not NO_KEY:
-                keywords["key"] = key
+            result = last(inputs, keywords)
+            if result is not None:
+                return result
         if not self.order and interpreter.get() is eager:
             # `again` with fewer calls of Python, for one array and arguments that are plain values
             known = self.known_calls
@@ -87,15 +66,6 @@ class OpFunction(OpDef):
 
     def __reduce__(self) -> Any:
         return find, (self.name,)
-
-
-def _alike(inputs: Sequence[Any], specs: Sequence[tuple[int, Any, Any]]) -> bool:
-    """True if the inputs at these places are arrays with these shapes and types."""
-    for place, shape, dtype in specs:
-        data = inputs[place]
-        if type(data) is not np.ndarray or data.dtype is not dtype or data.shape != shape:
-            return False
-    return True
 
 
 def _holds_node(value: Any) -> bool:

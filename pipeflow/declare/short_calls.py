@@ -17,6 +17,7 @@ from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import Spec
 from pipeflow.declare.tables import NoTable, require
+from pipeflow.declare.written import function
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
@@ -286,6 +287,4 @@ def _written(
     alone = len(outputs) == 1 and isinstance(outputs[0], KernelArray)
     lines += [*record.lines, f"return {places[0]}" if alone else f"return ({', '.join(places)},)"]
     body = "".join(f"\n    {line}" for line in lines)
-    exec(f"def run({', '.join(parameters)}):{body}", record.names)
-    run: Callable[..., Any] = record.names["run"]
-    return run
+    return function(f"def run({', '.join(parameters)}):{body}", record.names)

@@ -14,6 +14,7 @@ LEAST = 16  # the fewest pixels of a side
 
 @operator(
     "optical_flow",
+    compiled=True,
     layouts="FHWC",
     dtypes="uint8",
     no_effect={"output_format": "the former name of output_grid"},

@@ -278,12 +278,45 @@ def test_a_list_that_is_written_over_is_another_argument():
         assert fn.crop(IMAGE, crop=size).shape == (3, 4, 3)
     size[0] = 5
     assert fn.crop(IMAGE, crop=size).shape == (5, 4, 3)
-    inner = ([3, 4],)  # a tuple is constant, and its items need not be
+    size[0] = 3
+    assert fn.crop(IMAGE, crop=size).shape == (3, 4, 3)
+    size.append(2)
+    assert fn.crop(IMAGE, crop=size).shape == (4, 2, 3)
+
+
+def test_the_items_of_a_list_are_compared_and_no_deeper_ones():
+    """A new list of the same numbers is the call that was made last; a tuple is constant, and a list in it need not be."""
+    crop = registry["crop"]
+    for _ in range(3):
+        assert fn.crop(IMAGE, crop=[3, 4]).shape == (3, 4, 3)
+    last = crop.last_call
+    crop.known_calls.clear()
+    assert fn.crop(IMAGE, crop=[3, 4]).shape == (3, 4, 3)
+    assert not crop.known_calls, "the call was looked up"
+    for other in ([3, 5], [3.0, 4], (3, 4), [3], None):
+        assert last((IMAGE,), {"crop": other}) is None
+    crop.forget_calls()
+    inner = ([3, 4],)
     for _ in range(4):
         assert fn.crop(IMAGE, crop=inner).shape == (3, 4, 3)
     inner[0][0] = 5
     assert fn.crop(IMAGE, crop=inner).shape == (5, 4, 3)
-    assert registry["crop"].last_call is None
+    assert crop.last_call is None
+
+
+def test_a_key_is_part_of_the_last_call_of_a_random_operator_alone():
+    """Its value may differ; one that is no whole number, or an argument with this name elsewhere, is another call."""
+    for key in (5, 5, 5, 6):
+        np.testing.assert_array_equal(
+            fn.channel_shuffle(IMAGE, key=key), the_whole_way(lambda key=key: fn.channel_shuffle(IMAGE, key=key))
+        )
+    last = registry["channel_shuffle"].last_call
+    assert last((IMAGE,), {"key": 6}) is not None
+    assert last((IMAGE,), {}).key is not None, "without a key there is a new one, which the result reports"
+    for call in ({"key": True}, {"key": None}, {"key": 6, "name": None}, {"keys": 6}):
+        assert last((IMAGE,), call) is None
+    assert last((IMAGE, IMAGE), {"key": 6}) is None
+    assert last((), {"key": 6}) is None
 
 
 def test_the_forgotten_calls_are_also_not_the_last_one():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.kernels import cpu as kernels
 
 F = np.float32
 
@@ -40,6 +41,18 @@ def test_the_movement_is_found(grid, preset):
     for one, step in zip(found, steps):
         inside = one[20 // grid : -20 // grid, 20 // grid : -20 // grid]
         assert np.abs(np.median(inside, axis=(0, 1)) - step).max() < 0.3
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (41, 59)])
+@pytest.mark.parametrize("grid", [1, 2, 4, 8])
+def test_means_of_squares_are_those_of_numpy(shape, grid):
+    """The same bits, also at the edges, where the last pixels are repeated."""
+    moves = np.random.default_rng(grid).normal(0, 30, (*shape, 2)).astype(F)
+    tall, wide = (-(-extent // grid) for extent in shape)
+    whole = np.pad(moves, ((0, tall * grid - shape[0]), (0, wide * grid - shape[1]), (0, 0)), "edge")
+    out = np.empty((tall, wide, 2), F)
+    kernels.optical_flow.means_of_squares(moves, grid, out)
+    np.testing.assert_array_equal(out, whole.reshape(tall, grid, wide, grid, 2).mean((1, 3)))
 
 
 def test_hints_and_grey_frames():

@@ -3,6 +3,8 @@
 import cv2
 import numpy as np
 
+from pipeflow.kernels.cpu.jit import kernel
+
 QUALITIES = (cv2.DISOPTICAL_FLOW_PRESET_MEDIUM, cv2.DISOPTICAL_FLOW_PRESET_FAST, cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
 
 
@@ -19,14 +21,28 @@ def flows(
     search = cv2.DISOpticalFlow_create(QUALITIES[quality])  # type: ignore[attr-defined]
     before, known = grey(clip[0]), None
     height, width = before.shape
-    tall, wide = out.shape[1:3]
     for number in range(1, len(clip)):
         after = grey(clip[number])
         start = known if temporal else None
         if hints is not None:
             start = cv2.resize(np.ascontiguousarray(hints[number - 1], np.float32), (width, height))
         known = search.calc(before, after, None if start is None else start.copy())
-        padded = cv2.copyMakeBorder(known, 0, tall * grid - height, 0, wide * grid - width, cv2.BORDER_REPLICATE)
-        out[number - 1] = padded.reshape(tall, grid, wide, grid, 2).mean((1, 3))
+        means_of_squares(known, grid, out[number - 1])
         before = after
     return out
+
+
+@kernel(fastmath=False)
+def means_of_squares(moves, grid, out):
+    """The mean over each square with a side of `grid` pixels; over the edge, the last pixels are repeated. NumPy's mean over two
+    of five axes takes ten times as long.
+    """
+    bottom, right = moves.shape[0] - 1, moves.shape[1] - 1
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            for axis in range(2):
+                total = np.float32(0)
+                for row in range(i * grid, (i + 1) * grid):
+                    for column in range(j * grid, (j + 1) * grid):
+                        total += moves[min(row, bottom), min(column, right), axis]
+                out[i, j, axis] = total / np.float32(grid * grid)
