@@ -16,6 +16,11 @@ __all__ = [
     "RegisteredGPUOps",
     "RegisteredMixedOps",
     "ReleaseUnusedMemory",
+    "RestrictPinnedMemUsage",
+    "SetBufferGrowthFactor",
+    "SetDeviceBufferGrowthFactor",
+    "SetHostBufferGrowthFactor",
+    "SetHostBufferShrinkThreshold",
     "TensorCPU",
     "TensorGPU",
     "TensorListCPU",
@@ -57,3 +62,21 @@ def PreallocateDeviceMemory(bytes: int, device_id: int) -> None:
 def PreallocatePinnedMemory(bytes: int) -> None:
     """Does nothing: a pipeline allocates its staging memory once."""
     del bytes
+
+
+def RestrictPinnedMemUsage() -> bool:
+    """False: the use of page-locked memory is not restricted."""
+    return False
+
+
+def SetBufferGrowthFactor(factor: float) -> None:
+    """Does nothing: memory has the size that a batch needs, and a pipeline uses it again."""
+    del factor
+
+
+SetDeviceBufferGrowthFactor = SetHostBufferGrowthFactor = SetBufferGrowthFactor
+
+
+def SetHostBufferShrinkThreshold(fraction: float) -> None:
+    """Does nothing: a pipeline keeps its memory for the next batches."""
+    del fraction

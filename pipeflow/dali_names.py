@@ -39,8 +39,8 @@ _BACKEND = """
     GetCudaVersion GetCufftVersion GetCxx11AbiFlag GetDeviceBufferGrowthFactor GetHostBufferGrowthFactor
     GetHostBufferShrinkThreshold GetNppVersion GetNvimgcodecVersion GetNvjpegVersion GetOpenCVVersion GetSchema
     GetSchemaAndTarget Init IsDriverInitialized LoadDefaultPlugins LoadDirectory LoadLibrary OpSchema OpSpec PipelineDebug
-    RestrictPinnedMemUsage SetBufferGrowthFactor SetCUDACurrentDevice SetDeviceBufferGrowthFactor
-    SetHostBufferGrowthFactor SetHostBufferShrinkThreshold SharedMem Stream TryGetSchema check_cuda_runtime
+    SetCUDACurrentDevice
+    SharedMem Stream TryGetSchema check_cuda_runtime
 """
 _PICKLES = Absent("functions are sent to worker processes without it", "leave `py_callback_pickler` out")
 _EAGER = Absent(
@@ -110,6 +110,15 @@ DIFFERENT: dict[str, str] = {
     "backend.ReleaseUnusedMemory": "does nothing: memory goes with its pipeline",
     "backend.PreallocateDeviceMemory": "does nothing: a pipeline takes its memory once",
     "backend.PreallocatePinnedMemory": "does nothing: a pipeline takes its memory once",
+    **dict.fromkeys(
+        (
+            "backend.SetBufferGrowthFactor",
+            "backend.SetDeviceBufferGrowthFactor",
+            "backend.SetHostBufferGrowthFactor",
+            "backend.SetHostBufferShrinkThreshold",
+        ),
+        "does nothing: a pipeline uses its memory again",
+    ),
 }  # fmt: skip
 
 

@@ -298,7 +298,7 @@ class BatchRun:
         """The file or other origin of a sample, "" if it is not known."""
         for _, known in sorted(self.origins.items()):
             if known is not None and sample < len(known):
-                return str(known[sample])
+                return place_of(known, sample)
         return ""
 
     def failure(self) -> BaseException | None:
@@ -453,6 +453,11 @@ def _rights(error: BaseException, step: Step) -> list[str]:
         return []
     reasons = [f"input {index} is read-only: {why}" for index, why in enumerate(step.shared_with) if why]
     return [f"{'; '.join(reasons)}. Change a copy instead: x = x.copy()"] if reasons else []
+
+
+def place_of(sources: Any, sample: int) -> str:
+    """The source of a sample for messages: a reader's ``source_info()`` has no `file_root`, and its ``place`` has it."""
+    return str(sources.place(sample) if hasattr(sources, "place") else sources[sample])
 
 
 def check_outputs(batch: BatchRun, step: Step) -> None:

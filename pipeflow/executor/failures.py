@@ -298,9 +298,9 @@ class Failures:
         for number, known in list(batch.origins.items()):
             if known is not None:
                 batch.failed_sources.setdefault(sample, batch.source_of(sample))
-                changed = list(known)
-                changed[sample] = changed[donor]
-                batch.origins[number] = changed
+                rows = list(range(len(known)))
+                rows[sample] = donor
+                batch.origins[number] = known[rows]
 
     def _failure(self, batch: BatchRun, step: Step, sample: int, error: BaseException, action: str) -> Failure:
         epochs = batch.epochs

@@ -234,7 +234,7 @@ def get_property(
 ) -> Sample:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data
-    return property_bytes(key, layouts[0], str(source))
+    return property_bytes(key, layouts[0], getattr(source, "name", source))
 
 
 def property_bytes(key: str, layout: str, source: str) -> np.ndarray:

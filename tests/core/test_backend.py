@@ -47,4 +47,9 @@ def test_calls_about_memory_are_taken():
     backend.ReleaseUnusedMemory()
     backend.PreallocateDeviceMemory(1000, 0)
     backend.PreallocatePinnedMemory(1000)
+    backend.SetHostBufferShrinkThreshold(0.5)
+    backend.SetBufferGrowthFactor(1.5)
+    backend.SetHostBufferGrowthFactor(1.5)
+    backend.SetDeviceBufferGrowthFactor(1.5)
+    assert not backend.RestrictPinnedMemUsage()
     assert backend.GetCUDADeviceCount() >= 0

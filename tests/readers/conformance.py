@@ -15,7 +15,7 @@ def same(first, second):
 
 
 def read(reader, batches, batch_size):
-    """(indices, positions, sources) of the next batches of a Reader."""
+    """(indices, positions, whole paths) of the next batches of a Reader."""
     indices, positions, sources = [], [], []
     for iteration in range(batches):
         feed = reader.next(Request(batch_size, 0, iteration, iteration * batch_size))
@@ -23,7 +23,8 @@ def read(reader, batches, batch_size):
         assert (np.diff(feed.epochs) >= 0).all()
         indices += feed.outputs[0].tolist()
         positions += feed.positions.tolist()
-        sources += list(feed.source_info)
+        sources += [feed.source_info.place(row) for row in range(batch_size)]
+        assert all(place.endswith(name) for place, name in zip(sources[-batch_size:], feed.source_info))
     return indices, positions, sources
 
 

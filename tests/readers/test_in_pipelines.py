@@ -138,11 +138,35 @@ def test_reader_meta_and_epoch_size(root):
 
 
 def test_source_info_follows_every_sample(root):
-    """Every output of a batch says which file each of its samples came from."""
+    """Every output of a batch says which file each of its samples came from, as DALI does: without `file_root`."""
     data, _ = pipe(root, random_shuffle=True).run()
-    assert [data[place].source_info() for place in range(4)] == [
-        f"{root}/a/{int(data.at(place)[0])}.jpg" for place in range(4)
-    ]
+    names = [f"a/{int(data.at(place)[0])}.jpg" for place in range(4)]
+    assert [data[place].source_info() for place in range(4)] == data.source_info() == names
+    assert data.source_info(1) == names[1]
+
+
+@pytest.mark.parametrize("given", ["root", "list", "files", "absolute"])
+def test_source_info_is_the_path_as_it_was_given(root, tmp_path, given):
+    """Found in a folder, listed in a file of this folder, or given; absolute paths stay as they are."""
+    absolute = f"{root}/a/0.jpg"
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{'a/0.jpg'} 1\n{absolute} 2\n")
+    arguments, first = {
+        "root": ({"file_root": str(root)}, "a/0.jpg"),
+        "list": ({"file_list": str(listed)}, "a/0.jpg"),
+        "files": ({"files": ["a/0.jpg"], "file_root": f"{root}/"}, "a/0.jpg"),
+        "absolute": ({"files": [absolute], "file_root": str(root)}, absolute),
+    }[given]
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        files, _ = fn.readers.file(**arguments)
+        return files, fn.get_property(files, key="source_info"), fn.copy(files)
+
+    files, texts, copied = define().run()
+    assert files[0].source_info() == copied[0].source_info() == bytes(texts.at(0)).decode() == first
+    if given == "list":
+        assert files[1].source_info() == absolute
 
 
 def test_an_error_names_the_file_and_the_pipeline_goes_on(root):

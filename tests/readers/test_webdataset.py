@@ -72,7 +72,7 @@ def test_an_index_gives_the_same_samples_as_the_scan(tar, tmp_path):
     arguments = {"ext": ["jpg", "cls", "jpeg"]}
     scanned = WebdatasetReader(paths=tar, **arguments)
     indexed = WebdatasetReader(paths=tar, index_paths=str(index), **arguments)
-    assert rows(indexed) == rows(scanned)
+    assert rows(indexed) == rows(scanned) == rows(WebdatasetReader(paths=tar, index_paths=[], **arguments))
     assert indexed.source_info(1) == scanned.source_info(1) == f"{tar}:2560:a/2.jpg"
     older = ["v1.1 6"] + [
         " ".join(word for place, word in enumerate(line.split()) if place % 4 != 3)

@@ -9,7 +9,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Bound, Source
 from pipeflow.errors import widened
-from pipeflow.executor.batch import BatchRun, check_outputs, put
+from pipeflow.executor.batch import BatchRun, check_outputs, place_of, put
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.executor.runners.late_code import LateCode
 from pipeflow.kernels import cpu as kernels
@@ -50,7 +50,7 @@ past_caches = LateCode("pipeflow copies", _loaded, lambda: kernels.streaming.loa
 
 
 class SampleSource:
-    """The source of a sample, looked up only by ``str(source)``."""
+    """The source of a sample, looked up when it is read: ``str(source)`` for messages, ``source.name`` for the user's data."""
 
     __slots__ = ("known", "sample")
 
@@ -59,6 +59,11 @@ class SampleSource:
         self.sample = sample
 
     def __str__(self) -> str:
+        return place_of(self.known, self.sample)
+
+    @property
+    def name(self) -> str:
+        """Its text in `source_info()`."""
         return str(self.known[self.sample])
 
 

@@ -9,7 +9,7 @@ from pipeflow.errors import BadData
 from pipeflow.operators.readers import coco_saved, remote
 from pipeflow.operators.readers.coco_annotations import annotations
 from pipeflow.operators.readers.coco_masks import filled, runs
-from pipeflow.operators.readers.files import Paths, joined, read_file
+from pipeflow.operators.readers.files import Paths, read_file
 from pipeflow.operators.readers.places import local, strings
 from pipeflow.operators.readers.reader import reader
 
@@ -117,7 +117,7 @@ class CocoReader:
             )
         self._known = known
         root = None if file_root is None else local(strings(file_root, "file_root")[0])
-        self._paths = Paths(joined(root, name) for name in known.names)
+        self._paths = Paths(known.names, root)
         self.far = any(map(remote.is_url, self._paths))
 
     def __len__(self) -> int:
@@ -196,3 +196,7 @@ class CocoReader:
     def source_info(self, index: int) -> str:
         """The path of the image."""
         return self._paths[index]
+
+    def source_name(self, index: int) -> str:
+        """The name of the image in the annotations."""
+        return self._paths.short(index)

@@ -13,7 +13,6 @@ from pipeflow.operators.readers.files import (
     OPEN_FLAGS,
     Listing,
     Paths,
-    joined,
     matcher,
     one_source_of_files,
     read_file,
@@ -76,7 +75,7 @@ class FileReader:
             found = _discovered(file_root, patterns, folders, case_sensitive_filter)
             if not found:
                 raise BadData(_nothing_found(file_root, patterns, case_sensitive_filter))
-        self._paths = Paths(joined(file_root, path) for path, _ in found)
+        self._paths = Paths([path for path, _ in found], file_root)
         self.far = any(is_url(path) for path, _ in found)
         self._labels = np.array([label for _, label in found], np.int32)
 
@@ -105,6 +104,10 @@ class FileReader:
     def source_info(self, index: int) -> str:
         """The file's path."""
         return self._paths[index]
+
+    def source_name(self, index: int) -> str:
+        """The file's path without `file_root`."""
+        return self._paths.short(index)
 
 
 def _labels(labels: Any) -> list[int]:

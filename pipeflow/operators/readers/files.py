@@ -26,11 +26,16 @@ IMAGES = (
 
 class Paths(Sequence[str]):
     """Many strings in one block of bytes, each with a zero at its end. A million Python strings would take 100 MB in every
-    forked worker.
+    forked worker. Relative paths are joined to ``root``.
     """
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        encoded = [os.fsencode(path) for path in paths]
+    def __init__(self, paths: Iterable[str], root: str | None = None) -> None:
+        given = list(paths) if root else paths
+        encoded = [os.fsencode(joined(root, path)) for path in given]
+        root_length = len(os.path.join(root, "")) if root else 0
+        self._root_lengths = (
+            np.fromiter((root_length * is_relative(path) for path in given), np.int32) if root else None
+        )
         self._begins = np.cumsum([0, *(len(item) + 1 for item in encoded)], dtype=np.int64)
         self._bytes = np.frombuffer(bytearray(b"\0".join([*encoded, b""])), np.uint8)
         self._reading: Any = None
@@ -41,6 +46,10 @@ class Paths(Sequence[str]):
     def __getitem__(self, index: Any) -> str:
         begin, end = int(self._begins[index]), int(self._begins[index + 1]) - 1
         return os.fsdecode(self._bytes[begin:end].tobytes())
+
+    def short(self, index: int) -> str:
+        """A path as it was given: without the root."""
+        return self[index] if self._root_lengths is None else self[index][self._root_lengths[index] :]
 
     def addresses(self, indices: np.ndarray) -> np.ndarray | None:
         """The addresses of some of these paths in memory, for compiled code; None if it cannot read all files."""
@@ -209,7 +218,7 @@ class Listed(Sequence[str]):
             kind = file_filter.removeprefix("*")
             kind = kind if kind.startswith(".") else repr(file_filter)
             raise BadData(f"no {kind} files found in {file_list or file_root or 'the empty list files'}")
-        self._paths = Paths(joined(file_root, path) for path in found)
+        self._paths = Paths(found, file_root)
         self.far = any(map(remote.is_url, found))
 
     def __len__(self) -> int:
@@ -217,6 +226,10 @@ class Listed(Sequence[str]):
 
     def __getitem__(self, index: Any) -> str:
         return self._paths[index]
+
+    def short(self, index: int) -> str:
+        """A path as it was given: without the root."""
+        return self._paths.short(index)
 
     @contextmanager
     def naming(self, index: int) -> Iterator[None]:
@@ -250,4 +263,9 @@ def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
 
 def joined(root: str | None, path: str) -> str:
     """A path relative to the root, if there is one."""
-    return os.path.join(root, path) if root and not remote.is_url(path) else path
+    return os.path.join(root, path) if root and is_relative(path) else path
+
+
+def is_relative(path: str) -> bool:
+    """True if a path is relative to a root."""
+    return not os.path.isabs(path) and not remote.is_url(path)

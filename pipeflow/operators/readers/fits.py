@@ -87,6 +87,10 @@ class FitsReader:
         """The file's path."""
         return self._files[index]
 
+    def source_name(self, index: int) -> str:
+        """The file's path without `file_root`."""
+        return self._files.short(index)
+
 
 def _length(header: dict[str, str], path: str, number: int) -> int:
     """Bytes of the data of a unit."""

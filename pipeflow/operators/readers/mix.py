@@ -145,6 +145,12 @@ class Mix:
         samples = self._readers[number].samples
         return samples.source_info(within) if hasattr(samples, "source_info") else f"sample {within} of source {number}"
 
+    def source_name(self, index: int) -> str:
+        """The source_name of the sample."""
+        number, within = located(self._ends, index)
+        samples = self._readers[number].samples
+        return samples.source_name(within) if hasattr(samples, "source_name") else self.source_info(index)
+
 
 mix = find("mix")
 

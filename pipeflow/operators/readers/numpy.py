@@ -78,6 +78,10 @@ class NumpyReader:
         """The file's path."""
         return self._files[index]
 
+    def source_name(self, index: int) -> str:
+        """The file's path without `file_root`."""
+        return self._files.short(index)
+
 
 @dataclass(frozen=True)
 class FilePart:
@@ -172,6 +176,10 @@ class NumpyPaths:
     def source_info(self, index: int) -> str:
         """The file's path."""
         return self._files[index]
+
+    def source_name(self, index: int) -> str:
+        """The file's path without `file_root`."""
+        return self._files.short(index)
 
 
 _VARYING = ("roi_start", "roi_end", "roi_shape", "rel_roi_start", "rel_roi_end", "rel_roi_shape")

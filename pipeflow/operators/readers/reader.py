@@ -1,10 +1,12 @@
-"""Makes an operator from a class with `__len__`, `fetch(i)` and optionally `source_info(i)`.
+"""Makes an operator from a class with `__len__`, `fetch(i)` and optionally `source_info(i)` and `source_name(i)`.
 
     @reader("readers.mine", outputs=2)  # becomes fn.readers.mine
     class MyReader:
         def __init__(self, *, path: str) -> None: ...
         def __len__(self) -> int: ...
         def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+`source_info` returns the whole path of a sample, for messages. `source_name` returns the text that users get, if it is different.
 
 The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it. `fetch` is
 called by the pipeline's threads, several at a time. The arrays that it returns then belong to the pipeline: a reader that keeps
@@ -54,7 +56,9 @@ _NO_EFFECT = {
 
 
 class _Sources(Sequence[str]):
-    """The source_info of a batch's samples; each text is made when it is read."""
+    """The sources of a batch's samples, as the user gets them: without `file_root`, as in DALI. ``place`` returns the whole path,
+    for errors. Each text is made when it is read.
+    """
 
     def __init__(self, reader: Any, indices: np.ndarray) -> None:
         self._reader = reader
@@ -66,10 +70,15 @@ class _Sources(Sequence[str]):
     @overload
     def __getitem__(self, place: int) -> str: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: slice | list[int]) -> Sequence[str]: ...
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
+        if isinstance(place, (slice, list)):
             return _Sources(self._reader, self._indices[place])
+        name = getattr(self._reader, "source_name", self._reader.source_info)
+        return name(int(self._indices[place]))
+
+    def place(self, place: int) -> str:
+        """The file and, if it has several samples, the place in it."""
         return self._reader.source_info(int(self._indices[place]))
 
 

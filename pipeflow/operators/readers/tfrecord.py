@@ -62,7 +62,7 @@ class TFRecordReader:
                     f"feature {name!r} must be a tfrecord.FixedLenFeature or VarLenFeature, "
                     f"got {type(feature).__name__}"
                 )
-        indexes = expanded(index_path, "index_path") if index_path is not None else [None] * len(paths)
+        indexes = expanded(index_path, "index_path") if index_path else [None] * len(paths)
         if len(indexes) != len(paths):
             raise ValueError(
                 f"{count_of(len(paths), 'path')} and {count_of(len(indexes), 'index path')}: there must "

@@ -87,7 +87,7 @@ class WebdatasetReader:
                 f"missing_component_behavior must be 'empty', 'skip' or 'error', got {missing_component_behavior!r}"
             )
         tars, groups = expanded(paths, "paths"), strings(ext, "ext")
-        indexes = expanded(index_paths, "index_paths") if index_paths is not None else [None] * len(tars)
+        indexes = expanded(index_paths, "index_paths") if index_paths else [None] * len(tars)
         if len(indexes) != len(tars):
             raise ValueError(
                 f"{count_of(len(tars), 'path')} and {count_of(len(indexes), 'index path')}: "
