@@ -55,11 +55,11 @@ def of_two_types(x):
     return (x[:] + x.astype(np.int16)) / x.astype(np.float64)[:]
 
 
-FLAT = [fused, of_a_helper, in_branches, with_a_number_of_the_array, counted, wrapping, bits, of_two_types]
-
-
 def in_colours(x):
     return x[1:] * COLOURS
+
+
+FLAT = [in_colours, fused, of_a_helper, in_branches, with_a_number_of_the_array, counted, wrapping, bits, of_two_types]
 
 
 def turned(x):
@@ -82,7 +82,7 @@ def shifted(x):
     return x[1:].astype(np.uint8) << 3
 
 
-OTHERS = [in_colours, turned, every_other, of_one_axis, divided, shifted]
+OTHERS = [turned, every_other, of_one_axis, divided, shifted]
 
 
 @pytest.fixture
@@ -149,14 +149,68 @@ def test_extents_that_differ_are_broadcast(extents, flat):
     assert flat == ["(y0[i] * y1[i])", "np.float32(y0[i]) + np.float32(y1[i])"]
 
 
-def test_extents_that_do_not_fit_raise():
+def test_arrays_of_fewer_axes(flat):
+    """They have the last extents of the result, or some that are 1; or the result is larger than the array with all axes."""
+
+    def combined(x, y, z):
+        result = (x[:] - y) / z
+        return result, result > z
+
+    def in_place(x, y, z):
+        result = x[:] * np.float32(2)
+        result -= y
+        result /= z
+        return result
+
+    compiled, compiled_in_place = new(combined), new(in_place)
+    fewer = [((3,), (7, 3)), ((1,), (1, 3)), ((3,), (7, 1)), ((1,), (7, 1)), ((3,), (1, 1)), ((3,), (3, 3))]
+    for shape in [(5, 7, 3), (1, 7, 3), (990, 7, 3), (5, 7, 1), (0, 7, 3), (2, 3, 3)]:
+        for extents in fewer:
+            given = [inputs(np.float32, one) + 1 for one in (shape, *extents)]
+            try:
+                result = np.broadcast_shapes(shape, *extents)
+            except ValueError:
+                result = ()
+            if result:
+                for one, two in zip(compiled(*given), combined(*given), strict=True):
+                    same(one, two)
+            if result == shape:
+                same(compiled_in_place(*given), in_place(*given))
+            else:
+                with pytest.raises(ValueError, match="broadcast"):
+                    compiled_in_place(*given)
+    assert flat
+
+
+def test_extents_that_are_one_anywhere(flat):
+    """In both arrays."""
+
+    def combined(x, y):
+        return x[:] * y
+
+    compiled = new(combined)
+    for one, two in [
+        ((3, 1, 5), (3, 4, 5)),
+        ((1, 4, 1), (3, 4, 5)),
+        ((1, 1, 1), (99, 4, 5)),
+        ((3, 9, 1), (1, 1, 3)),
+        ((9, 9, 1), (9, 9, 40)),
+    ]:
+        for given in [(one, two), (two, one)]:
+            arrays = [inputs(np.uint8, shape) for shape in given]
+            same(compiled(*arrays), combined(*arrays))
+    assert flat
+
+
+@pytest.mark.parametrize("extents", [(5, 3), (4, 2), (2,), (4,)])
+def test_extents_that_do_not_fit_raise(extents):
     """The plain function then reports them."""
 
     def combined(x, y):
         return x + y
 
     with pytest.raises(ValueError, match="broadcast"):
-        new(combined)(inputs(np.float32, (4, 3)), inputs(np.float32, (5, 3)))
+        new(combined)(inputs(np.float32, (4, 3)), inputs(np.float32, extents))
 
 
 def test_the_array_itself_is_changed_in_place(flat):
