@@ -44,6 +44,20 @@ def _dense(join: Callable[[], Any], batch: Any, name: str) -> Any:
         ) from None
 
 
+Value = TypeVar("Value")
+
+
+class replaceable(Generic[Value]):
+    """A property that a subclass may replace with an attribute: ``self.batch_size = 32``, as programs for DALI do."""
+
+    def __init__(self, get: Callable[[Any], Value]) -> None:
+        self._get = get
+        self.__doc__ = get.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Value:
+        return self._get(instance)
+
+
 Batch = TypeVar("Batch")  # the type of the batches of an iterator
 
 
@@ -149,12 +163,12 @@ class BaseIterator(Generic[Batch]):
     def __bool__(self) -> bool:
         return True  # without this, Python would call __len__, which may be unknown
 
-    @property
+    @replaceable
     def batch_size(self) -> int:
         """The largest number of samples in a batch of one pipeline."""
         return self.loop.batch_size
 
-    @property
+    @replaceable
     def size(self) -> int:
         """The samples of an epoch of one shard, with those that fill its last batch; -1 if the number is not known."""
         if self.loop.size > 0 or self.loop.reader is None:
@@ -165,11 +179,28 @@ class BaseIterator(Generic[Batch]):
         if meta["pad_last_batch"]:
             return meta["epoch_size_padded"] // meta["number_of_shards"]
         largest = -(-meta["epoch_size"] // meta["number_of_shards"])
-        return -(-largest // self.batch_size) * self.batch_size
+        return -(-largest // self.loop.batch_size) * self.loop.batch_size
 
-    @property
-    def _size(self) -> int:
-        return self.size  # programs for DALI read this attribute
+    # Subclasses in programs for DALI read these attributes.
+
+    _size = size
+    _first_batch = None
+
+    @replaceable
+    def _pipes(self) -> list[Any]:
+        return list(self.loop.pipelines)
+
+    @replaceable
+    def _num_gpus(self) -> int:
+        return len(self.loop.pipelines)
+
+    @replaceable
+    def _reader_name(self) -> str | None:
+        return self.loop.reader
+
+    @replaceable
+    def _last_batch_policy(self) -> LastBatchPolicy:
+        return self.loop.policy
 
     def reset(self) -> None:
         """Begins the next epoch, also in the middle of one; does nothing if an epoch has just begun."""

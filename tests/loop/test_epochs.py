@@ -585,3 +585,29 @@ def test_samples_that_are_skipped_leave_the_mask_in_step():
     batches = [([int(x) for x in batch[1].samples()], pipeline.valid.tolist()) for batch in pipeline.epoch()]
     assert [numbers for numbers, _ in batches] == [[0, 1, 2, 3], [4, 6, 7], [8, 9]]
     assert all(len(numbers) == len(valid) for numbers, valid in batches)
+
+
+def test_subclasses_may_have_attributes_of_their_own():
+    """Programs for DALI set ``size`` and ``batch_size`` before the base class does, and read DALI's private attributes."""
+
+    class Pairs(DALIGenericIterator):
+        def __init__(self, pipeline, size, batch_size):
+            self.size = size
+            self.batch_size = batch_size
+            super().__init__(pipeline, ["x", "y"], reader_name="numbers", last_batch_policy=PARTIAL)
+
+        def __next__(self):
+            if self._first_batch is not None:
+                batch, self._first_batch = self._first_batch, None
+                return batch
+            return super().__next__()[0]["x"]
+
+        def __len__(self):
+            return -(-self.size // self.batch_size)
+
+    pipeline = numbers(10, batch_size=4)
+    iterator = Pairs(pipeline, 10, 5)
+    assert (len(iterator), iterator._size, iterator._num_gpus) == (2, 12, 1)
+    assert (iterator._pipes, iterator._reader_name, iterator._last_batch_policy) == ([pipeline], "numbers", PARTIAL)
+    assert [len(batch) for batch in iterator] == [4, 4, 2]
+    assert DALIGenericIterator(numbers(10, batch_size=4), ["x", "y"]).batch_size == 4
