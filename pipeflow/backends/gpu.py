@@ -140,7 +140,10 @@ def require(device_id: int) -> None:
     """Raises NoGpu with the reason if a GPU cannot be used."""
     reason = why_not(device_id)
     if reason:
-        raise NoGpu(f"this pipeline works on GPU {device_id}, which cannot be used here: {reason}")
+        raise NoGpu(
+            f"this pipeline works on GPU {device_id}, which cannot be used here: {reason}. "
+            "To run it on the CPU, set device_id=None or the environment variable PIPEFLOW_DEVICE=cpu"
+        )
 
 
 @functools.cache

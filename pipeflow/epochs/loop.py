@@ -211,10 +211,11 @@ class Loop:
     # Running through the epochs.
 
     def prepare(self) -> None:
-        """Lets the pipelines begin to work on their first batches."""
+        """Lets the pipelines begin to work on their first batches, except those that are fed before each batch."""
         for pipeline in self.pipelines:
             pipeline._begin(self, self.ending)
-            pipeline._prefetch()
+            if not pipeline._sets_up:
+                pipeline._prefetch()
         self.release()
 
     def next(self, convert: Callable[[list[Any], list[int]], Any]) -> Any:
@@ -245,9 +246,10 @@ class Loop:
         at = self.at
         if at.over or at.ended or (self.size > 0 and at.step >= self._total(at.carry)):
             self._finish()
-        for pipeline in self.pipelines:
-            pipeline._begin(self, self.ending)
-            pipeline._prefetch()
+        try:
+            self._prefetch(at)
+        except StopIteration:  # of iter_setup()
+            self._finish()
         # If one pipeline fails, the others are still called, so that all pipelines stay at the same batch.
         delivered, failures = [], []
         for pipeline in self.pipelines:
@@ -276,6 +278,16 @@ class Loop:
             self.journal.handed_out()
         error = failures[0] if failures else self._not_full(delivered) if self.size > 0 else None
         return handing, delivered, at, error
+
+    def _prefetch(self, at: Reached) -> None:
+        for pipeline in self.pipelines:
+            pipeline._begin(self, self.ending)
+            try:
+                pipeline._prefetch()
+            except StopIteration:
+                if at.step or self.size < 0:
+                    raise
+                pipeline._prefetch()  # the source ended with the samples that are counted: iter_setup() begins it again
 
     def _acknowledge(self) -> None:
         """Records the previous batch as done, because the loop takes another one."""

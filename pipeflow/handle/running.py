@@ -135,6 +135,11 @@ class Running(Built):
     def iter_setup(self) -> None:
         """Called before each run; subclasses override it to feed inputs."""
 
+    @property
+    def _sets_up(self) -> bool:
+        """True if a subclass feeds inputs in ``iter_setup``."""
+        return type(self).iter_setup is not Running.iter_setup
+
     def empty(self) -> bool:
         """True if no batch is scheduled."""
         return self._executor is None or not self._executor.in_flight

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loop.loops import epoch, numbers, read_numbers, values
 
-from pipeflow import fn, pipeline_def
+from pipeflow import Pipeline, fn, pipeline_def
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.epochs.epoch import Waits
 from pipeflow.errors import InvalidState, RaggedBatch
@@ -611,3 +611,32 @@ def test_subclasses_may_have_attributes_of_their_own():
     assert (iterator._pipes, iterator._reader_name, iterator._last_batch_policy) == ([pipeline], "numbers", PARTIAL)
     assert [len(batch) for batch in iterator] == [4, 4, 2]
     assert DALIGenericIterator(numbers(10, batch_size=4), ["x", "y"]).batch_size == 4
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("size", [-1, 12, 10])
+def test_iter_setup_ends_an_epoch(size, prepare):
+    """Every batch that iter_setup has fed is delivered before its StopIteration ends the epoch, and the next one begins anew."""
+
+    class Fed(Pipeline):
+        def __init__(self):
+            super().__init__(batch_size=4, num_threads=2, device_id=None)
+            self.batches = iter(range(3))
+
+        def define_graph(self):
+            self.numbers = fn.external_source(name="numbers")
+            return self.numbers
+
+        def iter_setup(self):
+            try:
+                self.feed_input(self.numbers, np.full((4, 1), next(self.batches)))
+            except StopIteration:
+                self.batches = iter(range(3))
+                raise
+
+    iterator = DALIGenericIterator(
+        Fed(), ["x"], size=size, auto_reset=True, last_batch_policy=PARTIAL, prepare_first_batch=prepare
+    )
+    last = 2 if size == 10 else 4
+    for _ in range(3):
+        assert [batch[0]["x"].ravel().tolist() for batch in iterator] == [[0] * 4, [1] * 4, [2] * last]
