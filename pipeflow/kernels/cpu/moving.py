@@ -19,6 +19,7 @@ from pipeflow.kernels.cpu.simd.moves import (
     copy_long_row,
     copy_memory,
     copy_row,
+    expect_reads,
     fill_bytes,
     fill_line,
     transpose_block,
@@ -376,6 +377,7 @@ def cut_pixels(source, top, left, step, out):
         if size < LONG:
             copy_row(source, first + i * stride, size, target, i * size)
         else:
+            expect_reads(source, first + (i + 2) * stride, size)  # the processor does not foresee where the next row begins
             copy_long_row(source, first + i * stride, size, target, i * size)
 
 

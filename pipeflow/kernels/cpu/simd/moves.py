@@ -17,6 +17,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     extensions,
     load,
     number,
+    reading,
     splat,
     store,
     vector_function,
@@ -100,12 +101,21 @@ def _stream(builder: Any, source: Any, out: Any, total: Any) -> None:
 @vector_function(DATA, INDEX, INDEX)
 def expect_writes(builder, out, first, count):
     """Announces that `count` elements will soon be written: their lines come into the cache during other work."""
-    line, announce = 64, writing(builder)
-    begin = builder.bitcast(builder.gep(out.pointer, [first]), INT8.as_pointer())
-    size = builder.mul(count, INT64(out.element.bitwidth // 8))
-    lines = builder.sdiv(builder.add(size, INT64(line - 1)), INT64(line))
+    _announce(builder, writing(builder), out, first, count)
+
+
+@vector_function(DATA, INDEX, INDEX)
+def expect_reads(builder, source, first, count):
+    """The same for elements that will soon be read; the memory need not exist."""
+    _announce(builder, reading(builder), source, first, count)
+
+
+def _announce(builder: Any, announce: Any, data: Any, first: Any, count: Any) -> None:
+    begin = builder.bitcast(builder.gep(data.pointer, [first]), INT8.as_pointer())
+    size = builder.mul(count, INT64(data.element.bitwidth // 8))
+    lines = builder.sdiv(builder.add(size, INT64(LINE - 1)), INT64(LINE))
     with cgutils.for_range(builder, lines, intp=INT64) as loop:
-        announce(builder.gep(begin, [builder.mul(loop.index, INT64(line))]))
+        announce(builder.gep(begin, [builder.mul(loop.index, INT64(LINE))]))
 
 
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX)
