@@ -17,6 +17,7 @@ from pipeflow.kernels.cpu.jit import RAW, Filling, kernel, machine_code, plain
 from pipeflow.kernels.cpu.simd.instructions import LANES as BAND
 from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
 from pipeflow.kernels.cpu.simd.sums import band_taps, pixel_taps, weighted_rows
+from pipeflow.kernels.cpu.upright import resample_by_eights
 
 EDGE = 1e-6  # the Gaussian is not 0 where it is cut off: a pixel exactly there must contribute, also after rounding
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
@@ -185,6 +186,8 @@ def extent(starts, weights):
 @kernel(fastmath=False)
 def resample(source, pixel, y, x, out):
     """Resamples an image of rows (H, W * pixel) to rows (h, w * pixel) with the taps of both axes."""
+    if resample_by_eights(source, pixel, y, x, out):
+        return
     low, high = extent(x[0], x[1])
     # Four lanes go beyond the last pixel; the zeros there do not change the pixels that are kept.
     tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
