@@ -127,7 +127,7 @@ def at_once() -> int:
 
 
 def _shuffled(builder: Any, value: Any, places: Any) -> Any:
-    """The bytes of a vector in the order of another vector; for a number below 0 the result is any byte."""
+    """The bytes of a vector in the order of another vector; for a number below 0, it is 0 in 16 bytes, and any byte in 64."""
     name = "llvm.x86.avx512.permvar.qi.512" if value.type == WIDE else "llvm.x86.ssse3.pshuf.b.128"
     kind = ir.FunctionType(value.type, [value.type, value.type])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), (value, places))
@@ -186,12 +186,14 @@ def reorder_pixels(builder, source, order, fill, out, pixels):
         vector = ir.VectorType(INT8, 3 * at_once() + 1)
         places, values = load(builder, order, vector, 1), load(builder, fill, vector, 1)
         kept = builder.icmp_signed(">=", places, number(0, vector))
+        values = builder.select(kept, number(0, vector), values)
 
         def place_of(begin: Any, _size: int) -> Any:
             return begin
 
         def moved(value: Any) -> Any:
-            return builder.select(kept, _shuffled(builder, value, places), values)
+            found = _shuffled(builder, value, places)
+            return builder.select(kept, found, values) if vector == WIDE else builder.or_(found, values)
 
         done = _by_groups(builder, source, out, total, place_of, moved)
     with cgutils.for_range(builder, builder.sub(pixels, done), intp=INT64) as loop:
