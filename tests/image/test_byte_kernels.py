@@ -6,7 +6,7 @@ import pytest
 from pipeflow import fn, seeds, types
 from pipeflow.kernels import cpu as kernels
 
-SIZES = [(1, 1), (1, 2), (2, 6), (3, 5), (4, 4), (6, 6), (9, 7), (5, 23), (40, 57), (3, 600), (600, 3)]
+SIZES = [(1, 1), (1, 2), (2, 6), (3, 5), (4, 4), (6, 6), (9, 7), (5, 23), (40, 57), (3, 600), (600, 3), (395, 9)]
 
 
 @pytest.mark.parametrize("size", SIZES)

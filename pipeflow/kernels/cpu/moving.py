@@ -14,6 +14,8 @@ from pipeflow.kernels.cpu.simd.moves import (
     GROUP,
     LINE,
     LONG,
+    SIDE,
+    block_columns,
     copy_group,
     copy_inner_group,
     copy_long_row,
@@ -152,8 +154,8 @@ def scatter_rows(source, out):
             out[i, c] = source[c, i]
 
 
-TILE = 256  # pixels along the rows of the output whose sources stay in the first cache
-SIDE, BEYOND = 4, 2  # pixels of a block along both axes; pixels after a block's row that it overwrites
+TILE = 384  # pixels along the rows of the output whose sources stay in the first cache
+BLOCK, BEYOND = block_columns(), 2  # pixels of a row of a block; pixels after it that are overwritten
 
 
 @kernel
@@ -169,29 +171,31 @@ def turn_pixels(flat, target, place, down, begin, count):
 def turn_rgb_bytes(source, first, down, across, out):
     """Moves pixels of three bytes into other rows: pixel (i, j) is taken from `first + i * across + j * down`, counted in pixels.
 
-    `across` is 1 or -1. Blocks of four by four pixels are moved. Each overwrites some pixels to its right, which the next block
-    writes again.
+    `across` is 1 or -1. Blocks of four rows are moved. Each overwrites pixels to its right, which the next block writes again.
     """
     rows, columns = out.shape[0], out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)
-    last = source.size - 16
+    last, inner = source.size - 16, columns - BEYOND
     for left in range(0, columns, TILE):
-        right = min(left + TILE, columns)
+        right = left + TILE if left + TILE < inner else columns
         for top in range(0, rows, SIDE):
             j = left
             if top + SIDE <= rows:
                 # the lowest source column of the block: that of its last row if `across` is -1
                 near = first + (top if across > 0 else -(top + SIDE - 1))
                 line, step = (top, columns) if across > 0 else (top + SIDE - 1, -columns)
-                while j + SIDE + BEYOND <= right:
-                    begin = 3 * (near + j * down)
-                    end = begin + 3 * (SIDE - 1) * down
+                while j < min(right, inner) and inner >= BLOCK:
+                    place = min(j, inner - BLOCK)  # the last block of a row moves pixels again
+                    begin = 3 * (near + place * down)
+                    end = begin + 3 * (BLOCK - 1) * down
                     if begin > last or end > last:
                         break
-                    transpose_block(flat, begin, 3 * down, target, 3 * (line * columns + j), 3 * step)
-                    j += SIDE
+                    transpose_block(flat, begin, 3 * down, target, 3 * (line * columns + place), 3 * step)
+                    j = place + BLOCK
             for i in range(top, min(top + SIDE, rows)):
                 turn_pixels(flat, target, first + i * across + j * down, down, i * columns + j, right - j)
+        if right == columns:
+            break
 
 
 def turning(first: int, down: int, across: int) -> Filling:
@@ -377,7 +381,7 @@ def cut_pixels(source, top, left, step, out):
         if size < LONG:
             copy_row(source, first + i * stride, size, target, i * size)
         else:
-            expect_reads(source, first + (i + 2) * stride, size)  # the processor does not foresee where the next row begins
+            expect_reads(source, first + (i + 2) * stride, size)  # the processor does not foresee the gap before it
             copy_long_row(source, first + i * stride, size, target, i * size)
 
 

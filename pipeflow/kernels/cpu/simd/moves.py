@@ -15,8 +15,10 @@ from pipeflow.kernels.cpu.simd.instructions import (
     LINE,
     by_lines,
     extensions,
+    joined,
     load,
     number,
+    part,
     reading,
     splat,
     store,
@@ -33,29 +35,47 @@ def copy_four_bytes(builder, source, offset, out, out_offset):
     store(builder, builder.load(builder.bitcast(source, INT32.as_pointer()), align=1), out, 1)
 
 
+SIDE = 4  # pixels of three bytes whose words fill 16 bytes
+
+
+def block_columns() -> int:
+    """The columns of a block of `transpose_block`."""
+    return SIDE * (2 if "avx2" in extensions() else 1)
+
+
 @vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX)
 def transpose_block(builder, source, offset, stride, out, out_offset, out_stride):
-    """Transposes four by four pixels of three bytes; four more bytes of each row are read, and overwritten."""
-    bytes_of, whole = ir.VectorType(INT8, 16), ir.VectorType(INT32, 4)
-    order = ir.VectorType(INT32, 16)
-    spread = ir.Constant(order, [3 * (i // 4) + min(i % 4, 2) for i in range(16)])
-    packed = ir.Constant(order, [4 * (i // 3) + i % 3 for i in range(12)] + [0] * 4)
+    """Moves four pixels of three bytes of ``block_columns`` rows to four rows. Four more bytes are read and overwritten."""
+    halves, line_of = block_columns() // SIDE, ir.VectorType(INT8, 16)
+    bytes_of, whole = ir.VectorType(INT8, 16 * halves), ir.VectorType(INT32, 4 * halves)
+
+    def in_halves(places: list[int], length: int) -> Any:
+        """The order for each half of a vector; places from `length` on are of another vector."""
+        order = [i % length + length * (half + i // length * halves) for half in range(halves) for i in places]
+        return ir.Constant(ir.VectorType(INT32, len(order)), order)
+
+    spread = in_halves([3 * (i // 4) + min(i % 4, 2) for i in range(16)], 16)
+    packed = in_halves([4 * (i // 3) + i % 3 for i in range(12)] + [0] * 4, 16)
     source, out = builder.gep(source.pointer, [offset]), builder.gep(out.pointer, [out_offset])
     lines = []
-    for row in range(4):
-        line = load(builder, builder.gep(source, [builder.mul(stride, INT64(row))]), bytes_of, 1)
+    for row in range(SIDE):
+        begins = [builder.gep(source, [builder.mul(stride, INT64(row + SIDE * half))]) for half in range(halves)]
+        parts = [load(builder, begin, line_of, 1) for begin in begins]
+        line = joined(builder, *parts) if halves > 1 else parts[0]
         lines.append(builder.bitcast(builder.shuffle_vector(line, line, spread), whole))
 
     def of_two(first: Any, second: Any, places: list[int]) -> Any:
-        return builder.shuffle_vector(first, second, ir.Constant(whole, places))
+        return builder.shuffle_vector(first, second, in_halves(places, 4))
 
     upper = [of_two(lines[0], lines[1], places) for places in ([0, 4, 1, 5], [2, 6, 3, 7])]
     lower = [of_two(lines[2], lines[3], places) for places in ([0, 4, 1, 5], [2, 6, 3, 7])]
     columns = [of_two(upper[i], lower[i], places) for i in (0, 1) for places in ([0, 1, 4, 5], [2, 3, 6, 7])]
     for row, column in enumerate(columns):
         pixels = builder.bitcast(column, bytes_of)
+        pixels = builder.shuffle_vector(pixels, pixels, packed)
         target = builder.gep(out, [builder.mul(out_stride, INT64(row))])
-        store(builder, builder.shuffle_vector(pixels, pixels, packed), target, 1)
+        for half in range(halves):
+            store(builder, part(builder, pixels, 16 * half, 16), builder.gep(target, [INT64(3 * SIDE * half)]), 1)
 
 
 @vector_function(DATA, DATA, INDEX)
