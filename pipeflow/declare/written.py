@@ -73,6 +73,9 @@ def call_of_short_form(
     return function(f"def run(inputs, key): return {f'[*{result}]' if listed else result}", names)
 
 
+INTEGERS = {int}
+
+
 def same_call(
     inputs: Sequence[np.ndarray],
     keywords: Mapping[str, Any],
@@ -83,9 +86,11 @@ def same_call(
     """``(inputs, keywords) -> result`` of ``run`` for arrays of these shapes and types and the very objects of these arguments,
     such as constants in a loop. It returns None for another call, and after an error, which the complete call reports.
 
-    The items of a list are compared: the same list may have others in a later call, and a new one the same.
+    The items of a list are compared: the same list may have others in a later call, and a new one the same. Whole numbers, and
+    tuples of them, are often computed for a call, such as the extents of a window, so others of the same values are the same.
     """
     names: dict[str, Any] = {"ndarray": np.ndarray, "NO_KEY": NO_KEY, "is_": is_, "with_new_key": with_new_key}
+    names["INTEGERS"] = INTEGERS
     names["work"] = run
     needs = [f"len(inputs) == {len(inputs)}"]
     needs.append(f"len(keywords) == {len(keywords)}" + (" + (key is not NO_KEY)" if random else ""))
@@ -99,7 +104,12 @@ def same_call(
             needs += [f"type(y{place} := keywords.get({name!r})) is list", f"len(y{place}) == len(value{place})"]
             needs.append(f"all(map(is_, y{place}, value{place}))")
         else:
-            needs.append(f"keywords.get({name!r}, NO_KEY) is value{place}")
+            same = f"(y{place} := keywords.get({name!r}, NO_KEY)) is value{place}"
+            if type(value) is int:
+                same += f" or (type(y{place}) is int and y{place} == value{place})"
+            elif type(value) is tuple and set(map(type, value)) == INTEGERS:
+                same += f" or (type(y{place}) is tuple and {{*map(type, y{place})}} == INTEGERS and y{place} == value{place})"
+            needs.append(f"({same})")
     lines = ["def run(inputs, keywords):"]
     if random:
         lines.append('    key = keywords.get("key", NO_KEY)')

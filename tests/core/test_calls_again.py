@@ -304,6 +304,26 @@ def test_the_items_of_a_list_are_compared_and_no_deeper_ones():
     assert crop.last_call is None
 
 
+def test_whole_numbers_that_are_computed_for_a_call_are_compared():
+    """New numbers and tuples with the values of the last call are the same; those of other types are not, nor are floats."""
+    slice_, huge = registry["slice"], {"shape": (600, 700), "axes": (0, 1), "out_of_bounds_policy": "pad"}
+    for _ in range(3):
+        fn.slice(IMAGE, start=(-400, -300), **huge)
+    last = slice_.last_call
+    slice_.known_calls.clear()
+    assert fn.slice(IMAGE, start=(-IMAGE.size - 400 + IMAGE.size, -300), **huge).shape == (600, 700, 3)
+    assert not slice_.known_calls, "the call was looked up"
+    for other in ((-400, -300.0), (-400, -301), (-400,), [-400, -300], -400, (np.zeros(2), 3), None):
+        assert last((IMAGE,), {"start": other, **huge}) is None
+    for _ in range(3):
+        fn.jigsaw(IMAGE, grid=(3, 3), key=1)
+        fn.posterize(IMAGE, bits=1)
+    last = registry["posterize"].last_call
+    assert last((IMAGE,), {"bits": int("1")}) is not None
+    assert last((IMAGE,), {"bits": True}) is None
+    assert last((IMAGE,), {"bits": 1.0}) is None
+
+
 def test_a_key_is_part_of_the_last_call_of_a_random_operator_alone():
     """Its value may differ; one that is no whole number, or an argument with this name elsewhere, is another call."""
     for key in (5, 5, 5, 6):
