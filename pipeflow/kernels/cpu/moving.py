@@ -376,12 +376,13 @@ def cut_pixels(source, top, left, step, out):
                 for k in range(channels):
                     out[i, j, k] = source[top + i * step, left + j, k]
         return
-    target, first = out.reshape(out.size), top * source.strides[0] + left * channels
+    target, first, gaps = out.reshape(out.size), top * source.strides[0] + left * channels, abs(stride) != size
     for i in range(rows):
         if size < LONG:
             copy_row(source, first + i * stride, size, target, i * size)
         else:
-            expect_reads(source, first + (i + 2) * stride, size)  # the processor does not foresee the gap before it
+            if gaps:  # the processor does not foresee where the next row begins
+                expect_reads(source, first + (i + 2) * stride, size)
             copy_long_row(source, first + i * stride, size, target, i * size)
 
 
