@@ -462,8 +462,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     def run(image: np.ndarray, boxes: np.ndarray, labels: np.ndarray, key: int) -> tuple[np.ndarray, ...]:
         anchor, sizes, found, kept = find(boxes, key)
         (left, top), (right, bottom) = anchor.tolist(), (anchor + sizes).tolist()
-        rows = slice(half_up(top * height), half_up(bottom * height))
-        return image[rows, half_up(left * width) : half_up(right * width)], found, labels[kept]
+        rows = slice(int(top * height + 0.5), int(bottom * height + 0.5))  # `half_up`: no number is below 0
+        part = image[rows, int(left * width + 0.5) : int(right * width + 0.5)]
+        return part, found, labels.copy() if len(found) == len(labels) else labels[kept]
 
     return run
 

@@ -232,12 +232,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     if not of_bytes(specs[0], args):
         return None
     work, (first, last) = kernels.color.mixing_each(), (1 / end for end in args.between)
+    extent, unit = last - first, kernels.keys.unit_of()
     if args.temperature is not None:
         line = planckian_line(args, seeds.Key(0))
         return lambda image, out, _key: work(image, out, *line)
 
     def run(image: np.ndarray, out: np.ndarray, key: int) -> np.ndarray:
-        temperature = 1 / seeds.Key(key).uniform(0, first, last)
+        temperature = 1 / (first + extent * unit(key, 0))
         check_temperature(temperature)
         return work(image, out, *lit_by(math.floor(temperature + 0.5)))
 

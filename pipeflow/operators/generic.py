@@ -179,8 +179,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
             return out
 
         return single
+    add, one = np.add, np.array(1, np.int64)
     return (
-        (lambda data, out: rows.take(data.astype(np.int64) + 1, 0, out, "clip"))
+        (lambda data, out: rows.take(add(data, one), 0, out, "clip"))
         if new_axis(len(shape), args.axis) == len(shape) and dtype != np.uint64
         else None
     )

@@ -264,13 +264,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         target: tuple[Any, ...] = np.s_[y : y + tall, x : x + wide]
         if len(shape) > 3:
             source, target = (..., *source, slice(None)), (..., *target, slice(None))
-        moves.append((region.source, source, target))
+        moves.append((region.source, source, target, specs[region.source].dtype == dtype))
 
     def run(*images: np.ndarray) -> np.ndarray:
         result = np.zeros(shape, dtype)
-        for number, source, target in moves:
+        for number, source, target, alike in moves:
             part = images[number][source]
-            result[target] = part if part.dtype == dtype else convert(part, dtype)
+            result[target] = part if alike else convert(part, dtype)
         return result
 
     return run

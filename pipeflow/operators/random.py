@@ -39,7 +39,7 @@ exactly: [Randomness](../randomness.md).
 """
 
 
-FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+FLOAT, FLOAT64, INT32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 
 
 def shape_of(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
@@ -220,16 +220,20 @@ def generator_ready() -> Callable[[int], np.random.Generator]:
     return lambda key: own().rekey_by(write, key)
 
 
-def normals_ready(size: int) -> Callable[[int], np.ndarray]:
-    """A function of the number of a key: its first standard normal numbers."""
-    empty, log1p, multiply, sqrt, cos, factor = np.empty, np.log1p, np.multiply, np.sqrt, np.cos, np.array(-2.0)
-    compute = kernels.jit.machine_code(kernels.draws.parts_of_normals, np.uint64(0), empty(0), empty(0))
+def normals_ready(
+    size: int, deviation: float = 1.0, mean: float = 0.0, dtype: np.dtype = FLOAT64
+) -> Callable[[int], np.ndarray]:
+    """A function of the number of a key: its first normal numbers, in a type of float32 or float64."""
+    empty, log1p, cos, machine_code = np.empty, np.log1p, np.cos, kernels.jit.machine_code
+    draw = machine_code(kernels.draws.parts_of_normals, np.uint64(0), empty(0), empty(0))
+    finish = machine_code(kernels.draws.normals_from, empty(0), empty(0), deviation, mean, empty(0, dtype))
 
     def run(key: int) -> np.ndarray:
-        minus, angles = empty(size), empty(size)
-        compute(key, minus, angles)
+        minus, angles, numbers = empty(size), empty(size), empty(size, dtype)
+        draw(key, minus, angles)
         # into new memory: NumPy takes 2 us to write a single number over itself
-        return multiply(sqrt(multiply(log1p(minus), factor)), cos(angles))
+        finish(log1p(minus), cos(angles), deviation, mean, numbers)
+        return numbers
 
     return run
 
@@ -292,18 +296,15 @@ def _(many: Many) -> tuple[np.ndarray]:
 @normal.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     extents, dtype = _extents_ready(specs, args), args.dtype or FLOAT
-    normals, scaled = normals_ready(_size(extents)), args.stddev != 1
-    mean, stddev = np.array(args.mean), np.array(args.stddev)
     if dtype.kind != "f" or not _size(extents):
         return None
     small = abs(args.mean) + 10 * abs(args.stddev) < np.finfo(dtype).max  # no number becomes infinite: none is above 9
+    drawn = dtype if small and dtype != np.float16 else FLOAT64
+    normals = normals_ready(_size(extents), float(args.stddev), float(args.mean), drawn)
 
     def run(*inputs_and_key: Any) -> np.ndarray:
         numbers = normals(inputs_and_key[-1])
-        if scaled:
-            numbers = np.multiply(numbers, stddev)
-        numbers = np.add(numbers, mean)
-        return (numbers.astype(dtype) if small else saturate(numbers, dtype)).reshape(extents)
+        return (numbers if drawn == dtype and small else saturate(numbers, dtype)).reshape(extents)
 
     return run
 

@@ -208,12 +208,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     keywords, chance, body = vars(args), args.foreground_prob, random_object_bbox.body
     like = np.broadcast_to(np.zeros((), specs[0].dtype), specs[0].shape)
     whole = body(like, **{**keywords, "foreground_prob": 0.0}, key=seeds.Key(0))
-    single = type(whole) is not tuple
+    single, unit = type(whole) is not tuple, kernels.keys.unit_of()
 
     def run(mask: np.ndarray, key: int) -> Any:
-        own = seeds.Key(key)
-        if own.unit(0) < chance:
-            return body(mask, **keywords, key=own)
+        if unit(key, 0) < chance:
+            return body(mask, **keywords, key=seeds.Key(key))
         return whole.copy() if single else tuple([part.copy() for part in whole])
 
     return run
@@ -391,11 +390,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     region = [getattr(args, name) for name in REGION]
     rows = [None if values is None else np.array([values], np.int64) for values in region]
     low, below = first_elements(rows, [[spec] for spec in specs])
-    ranges = list(zip(range(low.shape[1]), low[0].tolist(), (low + below)[0].tolist()))
+    numbers, count, empty = (low[0].copy(), below[0].copy()), low.shape[1], np.empty
+    draw = kernels.jit.machine_code(kernels.draws.integers_of, np.uint64(0), *numbers, empty(0, INT64))
 
     def run(*data_and_key: Any) -> np.ndarray:
-        number = seeds.Key(data_and_key[-1]).integer
-        return np.array([number(axis, first, end) for axis, first, end in ranges], INT64)
+        found = empty(count, INT64)
+        draw(data_and_key[-1], *numbers, found)
+        return found
 
     return run
 

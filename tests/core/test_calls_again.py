@@ -89,6 +89,12 @@ CALLS = [
     lambda image: fn.photometric_distort(image, key=4, prob=0.9),
     lambda image: fn.photometric_distort(image, key=5, dtype=types.FLOAT),
     lambda image: fn.planckian_jitter(image, key=6),
+    lambda image: fn.planckian_jitter(image, between=(1000.0, 1000.0), key=7),
+    lambda image: fn.distortions.thin_plate(image, points=4, scale=0.2, key=6),
+    lambda image: fn.segmentation.random_object_bbox(image[..., 0] // 200, foreground_prob=0.5, key=3),
+    lambda image: fn.segmentation.random_object_bbox(image[..., 0] // 200, foreground_prob=0.5, key=4),
+    lambda image: fn.one_hot(image[0, :, 0] // 32, num_classes=5),
+    lambda image: fn.multi_paste(image, in_ids=[0, 0], output_size=(9, 9), shapes=[4, 3, 2, 2], dtype=types.FLOAT),
     lambda image: fn.planckian_jitter(image, temperature=4000.0, key=6),
     lambda image: fn.multi_paste(
         image, in_ids=[0], output_size=(8, 9), in_anchors=[2, 1], shapes=[4, 3], out_anchors=[3, 5]
@@ -245,6 +251,11 @@ NO_INPUTS = {
     ),
     "uniform": lambda key: fn.random.uniform(range=(0.0, 1.0), shape=(3, 2), key=key),
     "coin_flip": lambda key: fn.random.coin_flip(probability=0.5, shape=(40,), key=key),
+    "normal": lambda key: fn.random.normal(key=key),
+    "normals": lambda key: fn.random.normal(mean=-2.0, stddev=3.5, shape=(40, 3), key=key),
+    "double": lambda key: fn.random.normal(mean=1, stddev=0, shape=[5], dtype=types.FLOAT64, key=key),
+    "half": lambda key: fn.random.normal(stddev=9000.0, shape=(50,), dtype=types.FLOAT16, key=key),
+    "huge": lambda key: fn.random.normal(stddev=1e38, shape=(50,), key=key),
     "window": lambda key: fn.roi_random_crop(
         crop_shape=(4, 3), roi_start=(2, 1), roi_end=(4, 9), in_shape=(6, 10), key=key
     ),

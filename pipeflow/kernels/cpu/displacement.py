@@ -393,28 +393,29 @@ def _again(
     kernels_of: tuple[object, ...], dtype: np.dtype, fill: np.ndarray, interpolation: int, *arguments: object
 ) -> Callable[..., np.ndarray] | None:
     """The kernel of an interpolation for many images: ``(source, out, *arguments)``, of the types of these arguments; None for
-    images that are converted.
+    images that are converted. The images have less than MOST elements.
     """
     nearest, kernel_of = interpolation == NEAREST, kernels_of[interpolation]
     if dtype not in FAST:
         return None
     like, few, empty, single = np.empty((1, 1, 1), dtype), np.empty(0, np.float32), np.empty, np.dtype(np.float32)
+    whole = row_of_places(like, 0).dtype
     if nearest:
         copies = as_type(np.ascontiguousarray(fill, np.float64), dtype)
-        copy = machine_code(kernel_of, like, row_of_places(like, 0), *arguments, copies, like)  # type: ignore[arg-type]
+        copy = machine_code(kernel_of, like, empty(0, whole), *arguments, copies, like)  # type: ignore[arg-type]
 
         def run_nearest(source: np.ndarray, out: np.ndarray, *given: object) -> np.ndarray:
-            copy(source, row_of_places(source, out.shape[1]), *given, copies, out)
+            copy(source, empty(out.shape[1], whole), *given, copies, out)
             return out
 
         return run_nearest
     values = np.ascontiguousarray(fill, np.float32)
-    compute = machine_code(kernel_of, like, (row_of_places(like, 0), few, few), *arguments, values, few, like)  # type: ignore[arg-type]
+    compute = machine_code(kernel_of, like, (empty(0, whole), few, few), *arguments, values, few, like)  # type: ignore[arg-type]
 
     def run(source: np.ndarray, out: np.ndarray, *given: object) -> np.ndarray:
         _, columns, channels = out.shape
         line, right, down = empty(columns * channels + 16, single), empty(columns, single), empty(columns, single)
-        compute(source, (row_of_places(source, columns), right, down), *given, values, line, out)
+        compute(source, (empty(columns, whole), right, down), *given, values, line, out)
         return out
 
     return run

@@ -90,6 +90,21 @@ def parts_of_normals(key, minus, angles):
         angles[j] = np.float64(mixed(key ^ mixed(U(2 * j + 2) * GOLDEN)) >> U(11)) * UNIT * (2.0 * np.pi)
 
 
+@kernel(fastmath=False)
+def normals_from(logarithms, cosines, deviation, mean, out):
+    """Normal numbers, from the logarithms and cosines of these parts (NumPy's have other bits than those of compiled code)."""
+    for j in range(out.size):
+        out[j] = np.sqrt(logarithms[j] * -2.0) * cosines[j] * deviation + mean
+
+
+@kernel
+def integers_of(key, first, below, out):
+    """`seeds.Key.integer` of one key: numbers from `first`, of which there are `below`, less than 2**32."""
+    for j in range(out.size):
+        bits, count = mixed(key ^ mixed(U(j + 1) * GOLDEN)), U(below[j])
+        out[j] = first[j] + np.int64(((bits >> U(32)) * count + ((bits & U(0xFFFFFFFF)) * count >> U(32))) >> U(32))
+
+
 def loaded() -> bool:
     """True if the kernels are in memory."""
     return bool(uniform.signatures)

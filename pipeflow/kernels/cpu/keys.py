@@ -9,7 +9,7 @@ from numba import types
 from numba.core import dispatcher
 
 from pipeflow.kernels.cpu.jit import kernel, types_of
-from pipeflow.kernels.cpu.noise import mixed
+from pipeflow.kernels.cpu.noise import mixed, unit
 
 _EPOCH, _OFFSET = np.uint64(0x94D049BB133111EB), np.uint64(0xBF58476D1CE4E5B9)
 _POSITION = np.uint64(0x9E3779B97F4A7C15)
@@ -60,3 +60,9 @@ def _code_of(compiled: dispatcher.Dispatcher, signature: tuple[types.Type, ...])
 def first_key() -> Callable[[int], int]:
     """`seeds.first_key` for keys of 64 bits, in machine code: every call of a random operator on arrays needs this key."""
     return _code_of(first_of, types_of(np.uint64(0)))
+
+
+@cache
+def unit_of() -> Callable[[int, int], float]:
+    """`seeds.Key.unit`, of a key and a number, in machine code."""
+    return _code_of(unit, types_of(np.uint64(0), np.uint64(0)))
