@@ -442,6 +442,13 @@ def check_compressible(shape: tuple[int, ...], quality: int) -> None:
     some_pixels(shape)
 
 
+@jpeg_compression_distortion.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    quality, distort = args.quality, kernels.jpeg_round_trip.distort
+    check_compressible(specs[0].shape, quality)
+    return lambda image, out: distort(image, quality, out)
+
+
 @jpeg_compression_distortion.infer
 def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0] if specs[0].shape is not UNKNOWN else Spec(None, specs[0].dtype, specs[0].layout)

@@ -298,7 +298,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     extents, dtype = _extents_ready(specs, args), args.dtype or FLOAT
     if dtype.kind != "f" or not _size(extents):
         return None
-    small = abs(args.mean) + 10 * abs(args.stddev) < float(np.finfo(dtype).max)  # no number becomes infinite: none is above 9
+    most = float(np.finfo(dtype).max)
+    small = abs(args.mean) + 10 * abs(args.stddev) < most  # no number becomes infinite: none is above 9
     drawn = dtype if small and dtype != np.float16 else FLOAT64
     normals = normals_ready(_size(extents), float(args.stddev), float(args.mean), drawn)
 
