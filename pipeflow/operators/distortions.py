@@ -8,7 +8,6 @@ import numpy as np
 from pipeflow.declare import Arg, Args, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.effects import rows_and_columns
-from pipeflow.operators.random import normals_ready
 
 PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
 `fn.remap` applies them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. All of them move
@@ -203,9 +202,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     bent = kernels.distortions.bending(args.points, float(args.scale), height, width)
     if bent is None or args.moves is not None:
         return None
-    count = args.points * args.points
-    normals = normals_ready(2 * count)
-    return lambda _image, key: bent(normals(key).reshape(-1, 2))
+    return lambda _image, key: bent(key)
 
 
 @thin_plate.check
