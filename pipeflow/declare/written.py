@@ -25,7 +25,7 @@ def _code(text: str) -> CodeType:
 def function(text: str, names: dict[str, Any]) -> Callable[..., Any]:
     """The function `run` that a text defines; `names` are its globals."""
     exec(_code(text), names)
-    run: Callable[..., Any] = names["run"]
+    run: Callable[..., Any] = names.pop("run")  # a function among its own globals would wait for the garbage collector
     return run
 
 
