@@ -28,12 +28,15 @@ from numba.core.typed_passes import NopythonRewrites, NopythonTypeInference
 from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 from numba.np import numpy_support
 
+from pipeflow.kernels.cpu.axis_reductions import is_reduction, reduction_of
 from pipeflow.kernels.cpu.flat_functions import works_by_elements
 from pipeflow.kernels.cpu.flat_loops import FlatLoops
 from pipeflow.kernels.cpu.numpy_numbers import (
     HELPERS,
     as_cast,
     as_compared,
+    as_dividend,
+    as_divisor,
     as_integer,
     as_stored,
     as_weak,
@@ -65,7 +68,7 @@ _ANY_TYPE = _words(
     "rint sign negative square isnan isfinite isinf logical_and logical_or logical_not logical_xor any all add "
     "subtract multiply divide true_divide greater greater_equal less less_equal equal not_equal concatenate stack "
     "vstack hstack column_stack flip fliplr flipud rot90 roll transpose reshape ravel flatten copy "
-    "ascontiguousarray expand_dims swapaxes repeat take count_nonzero nonzero array asarray diff atleast_1d fill "
+    "append ascontiguousarray expand_dims swapaxes repeat take count_nonzero nonzero array asarray diff atleast_1d fill "
     "float32 float64 intp int64 eye identity"
 )
 # Functions that do so only for integers and Booleans.
@@ -124,6 +127,11 @@ class KeepTypes(FunctionPass):
             before.append(ir.Assign(ir.Expr.call(held, list(arguments), (), place), result, place))
             return result
 
+        def known(value: Any) -> Any:
+            held = scope.redefine("$pipeflow_value", statement.loc)
+            before.append(ir.Assign(ir.Global(value.__name__, value, statement.loc), held, statement.loc))
+            return held
+
         if isinstance(statement, (ir.SetItem, ir.StaticSetItem)):
             if names.is_weak(statement.value):
                 statement.value = call(as_weak, statement.value, statement.target)
@@ -139,7 +147,7 @@ class KeepTypes(FunctionPass):
             elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
                 self._operands(value, names, call)
             elif isinstance(value, ir.Expr) and value.op == "call":
-                statement.value = self._call(value, names, call)
+                statement.value = self._call(value, names, call, known)
         yield from before
         yield statement
 
@@ -152,21 +160,32 @@ class KeepTypes(FunctionPass):
                 value.immutable_fn = operator.mul
             value.rhs = value.lhs
             return
-        change = as_compared if value.fn in _COMPARISONS else as_weak
+        change = as_compared if value.fn in _COMPARISONS else as_divisor if value.fn is operator.truediv else as_weak
         if names.is_weak(value.lhs) and not names.is_weak(value.rhs):
             value.lhs = call(change, value.lhs, value.rhs)
         elif names.is_weak(value.rhs) and not names.is_weak(value.lhs):
             value.rhs = call(change, value.rhs, value.lhs)
+        elif value.fn is operator.truediv and not names.is_weak(value.lhs):
+            value.lhs = call(as_dividend, value.lhs, value.rhs)
 
     @staticmethod
-    def _call(value: Any, names: Names, call: Callable[..., Any]) -> Any:
+    def _call(value: Any, names: Names, call: Callable[..., Any], known: Callable[[Any], Any]) -> Any:
         """The call that replaces a call."""
         called, method = names.value_of(value.func), names.method_of(value.func)
         if called is int and len(value.args) == 1:
             return call(as_integer, value.args[0])
         if called is None and method == "astype" and len(value.args) == 1 and not value.kws:
             array = names.definitions[value.func.name].value
-            return call(as_cast, array, value.args[0])
+            wanted = _element_type(names.constant(value.args[0]) or names.value_of(value.args[0]))
+            return call(as_cast, array, value.args[0] if wanted is None else known(wanted))
+        if isinstance(called, type) and issubclass(called, np.integer) and len(value.args) == 1 and not value.kws:
+            number = names.constant(value.args[0])
+            if type(number) is int and np.iinfo(called).min <= number <= np.iinfo(called).max:
+                return ir.Const(called(number), value.loc)
+        reduced = reduction_of(called, method, value, names)
+        if reduced is not None:
+            array = value.args[0] if called is not None else names.definitions[value.func.name].value
+            return call(reduced, array)
         if called is np.where and len(value.args) == 3 and not value.kws:
             strong = [argument for argument in value.args[1:] if not names.is_weak(argument)]
             chosen = [
@@ -212,6 +231,17 @@ def _flatten(block: Any) -> None:
             statement.value = call(with_axes, statement.loc, statement.value, given)
         body.append(statement)
     block.body = body
+
+
+def _element_type(named: Any) -> Any:
+    """The type of NumPy for "float32", float and similar words; None for others."""
+    if named in (float, int, bool):
+        return np.dtype(named).type
+    try:
+        dtype = np.dtype(named) if isinstance(named, str) else None
+    except TypeError:
+        return None
+    return None if dtype is None or dtype.kind not in "biuf" or not dtype.isnative else dtype.type
 
 
 def _is_own(value: Any) -> bool:
@@ -293,7 +323,7 @@ class CheckExact(FunctionPass):
             return
         if called is store:
             _check_store(arguments[0], arguments[2], value.loc)
-        if called in HELPERS or called in _BUILTINS:
+        if called in HELPERS or called in _BUILTINS or is_reduction(called):
             return
         whole = all(_is_whole(kind) for kind in arguments)
         if isinstance(receiver, types.NumPyRandomGeneratorType):

@@ -20,6 +20,16 @@ def as_weak(weak: Any, _other: Any) -> Any:
     return weak
 
 
+def as_divisor(weak: Any, _other: Any) -> Any:
+    """The same for a division, which NumPy computes with float64 if both numbers are integers."""
+    return weak
+
+
+def as_dividend(value: Any, _other: Any) -> Any:
+    """A number or an array that is divided by another one of the user, both not weak."""
+    return value
+
+
 def as_compared(weak: Any, _other: Any) -> Any:
     """The same for comparisons, in which an integer may be beyond the range of the other operand."""
     return weak
@@ -86,6 +96,9 @@ def element_of(kind: Any) -> Any:
     return kind.dtype if isinstance(kind, types.Array) else kind
 
 
+_WHOLE = (types.Integer, types.Boolean)
+
+
 def _in_range(element: types.Integer) -> Callable[..., Any]:
     """Casts an integer to a type of integers, or raises."""
     if element.signed and element.bitwidth == 64:
@@ -113,6 +126,20 @@ def _(value: Any, other: Any) -> Any:
     if isinstance(element, types.Integer) and isinstance(weak, types.Integer):
         return _in_range(element)
     return _weak_float(weak, element)
+
+
+@_rule(as_divisor)
+def _(value: Any, other: Any) -> Any:
+    element = element_of(other)
+    return _weak_float(types.unliteral(value), types.float64 if isinstance(element, _WHOLE) else element)
+
+
+@_rule(as_dividend)
+def _(value: Any, other: Any) -> Any:
+    kinds = [types.unliteral(kind) for kind in (value, other)]
+    if all(isinstance(element_of(kind), _WHOLE) for kind in kinds) and isinstance(kinds[0], types.Array):
+        return lambda value, other: value.astype(np.float64)
+    return lambda value, other: value
 
 
 @_rule(as_compared)
@@ -148,6 +175,15 @@ def _(target: Any, index: Any, value: Any) -> Any:
             _put(target.reshape(target.size), index.reshape(index.size), value)
 
         return convert
+    if masked and number and index.layout == target.layout == "C" and index.ndim < target.ndim:
+        axes = index.ndim
+
+        def convert(target: Any, index: Any, value: Any) -> None:
+            if target.shape[:axes] != index.shape:
+                raise IndexError("the mask has another shape than the array")
+            _put_rows(target.reshape(target.size), index.reshape(index.size), value)
+
+        return convert
     if masked and number and index.ndim > 1:
 
         def convert(target: Any, index: Any, value: Any) -> None:
@@ -174,6 +210,16 @@ def _put(target, mask, value):
     for place in range(target.size):
         old = target[place]
         target[place] = number if mask[place] else old
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _put_rows(target, mask, value):
+    """Writes a number to all elements that a mask of fewer axes has one element for."""
+    number, width = target.dtype.type(value), target.size // max(mask.size, 1)
+    for row in range(mask.size):
+        if mask[row]:
+            for place in range(row * width, (row + 1) * width):
+                target[place] = number
 
 
 @numba.njit(nogil=True, boundscheck=False)
@@ -294,4 +340,4 @@ def _(result: Any, array: Any) -> Any:
     return lambda result, array: result
 
 
-HELPERS = {flat, with_axes, as_weak, as_compared, as_stored, store, as_integer, as_cast, where}
+HELPERS = {flat, with_axes, as_weak, as_divisor, as_dividend, as_compared, as_stored, store, as_integer, as_cast, where}
