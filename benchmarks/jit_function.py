@@ -3,8 +3,8 @@
 The marginal cost of a step is (the pipeline with the function - the same pipeline without it) / samples. The hand-written kernel
 is called in a loop over the samples of the batch that the pipeline without the function returns, and writes into memory that was
 allocated before; its cost too is less that of this pipeline. The pipeline with `jit="auto"` is measured once its compiled code
-has taken over. All times are CPU time; the pipelines have one thread. The plain loop takes up to a fifth of a second a sample, so
-its batches have one sample.
+has taken over. All times are CPU time; the pipelines have one thread. A turn is as long for each kernel: it has fewer batches if
+the kernel takes milliseconds. The plain loop takes up to a fifth of a second a sample, so its batches have one sample.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from _harness import Measures, Side, Target, header, measure, median, save, spre
 
 SHAPE = (224, 224, 3)  # 150 kB
 BATCH = 32
-BATCHES = 12
-SETTLED = 40  # batches before the first measurement
+MOST_BATCHES, LEAST_BATCHES = 12, 3  # of a turn
+TURN_SECONDS = 0.25  # that the kernel takes in a turn
+SETTLED = 24  # batches before the first measurement: a chain looks for compiled code again after 16
 TRIES = 50  # batches until compiled code has taken over, at most
 
 
@@ -108,10 +109,21 @@ def turn(step: Callable[[], object], batches: int, samples: int = BATCH) -> floa
     return (process_time() - begin) / (batches * samples)
 
 
-def prepare_pipeline(batches: int, samples: int = BATCH, **arguments: object):
+def batches_of(kernel: Callable) -> int:
+    """The number of batches of a turn."""
+    result = np.empty(SHAPE, np.uint8)
+    kernel(DATA[0], result)
+    begin = process_time()
+    kernel(DATA[0], result)
+    batch = (process_time() - begin) * BATCH
+    return max(LEAST_BATCHES, min(MOST_BATCHES, int(TURN_SECONDS / batch)))
+
+
+def prepare_pipeline(samples: int = BATCH, **arguments: object):
     def prepare(name: str):
         given = dict(arguments)
         function, kernel = CASES[name]
+        batches = batches_of(kernel)
         if given.get("jit") == "auto":
             given["jit"] = AUTO.get(name, "auto:1e-6")
         plain, full = pipeline_with(None, samples), pipeline_with(function, samples, **given)
@@ -123,7 +135,10 @@ def prepare_pipeline(batches: int, samples: int = BATCH, **arguments: object):
             full.run()
 
         def repetition() -> Measures:
-            times = {"without": turn(plain.run, BATCHES, samples), "with": turn(full.run, batches, samples)}
+            times = {
+                "without": turn(plain.run, batches, samples),
+                "with": turn(full.run, batches if "jit" in given else 1, samples),
+            }
             return {**times, "equal": float(np.array_equal(full.run()[0].at(0), expected))}
 
         return repetition
@@ -139,6 +154,7 @@ def compiled(pipe) -> bool:
 
 def prepare_by_hand(name: str):
     kernel = CASES[name][1]
+    batches = batches_of(kernel)
     results = np.empty(DATA.shape, np.uint8)
     plain = pipeline_with(None, BATCH)
 
@@ -146,13 +162,13 @@ def prepare_by_hand(name: str):
         for x, result in zip(plain.run()[0].as_array(), results):
             kernel(x, result)
 
-    return lambda: {"without": turn(plain.run, BATCHES), "with": turn(step, BATCHES), "equal": 1.0}
+    return lambda: {"without": turn(plain.run, batches), "with": turn(step, batches), "equal": 1.0}
 
 
 SIDES = [
-    Side("plain Python", prepare_pipeline(1, 1)),
-    Side("jit=True", prepare_pipeline(BATCHES, jit=True)),
-    Side('jit="auto"', prepare_pipeline(BATCHES, jit="auto")),
+    Side("plain Python", prepare_pipeline(1)),
+    Side("jit=True", prepare_pipeline(jit=True)),
+    Side('jit="auto"', prepare_pipeline(jit="auto")),
     Side("by hand", prepare_by_hand),
 ]
 
