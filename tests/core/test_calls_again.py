@@ -1,6 +1,8 @@
 """An eager call that is made again with the same arguments is not checked again, and is the same in all else."""
 
+import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -358,6 +360,20 @@ def test_the_forgotten_calls_are_also_not_the_last_one():
     for number in range(EAGER.PLAIN_CALLS):
         fn.brightness(IMAGE, brightness=1 + number / 7)
     assert registry["brightness"].last_call is None
+
+
+def test_forgotten_calls_are_freed_at_once():
+    """The functions that are written for a call do not refer to themselves, so they do not wait for the garbage collector."""
+    for _ in range(4):
+        fn.flip(IMAGE)
+    written = weakref.ref(registry["flip"].last_call)
+    assert written() is not None
+    gc.disable()
+    try:
+        registry["flip"].forget_calls()
+        assert written() is None
+    finally:
+        gc.enable()
 
 
 WINDOWS = {
