@@ -43,13 +43,17 @@ def require(described: Any) -> None:
         raise NoTable
 
 
+_TYPES: dict[Any, type] = {bool: np.bool_, int: np.int64, float: np.float64}
+
+
 def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
     """The values of an argument for all samples, converted as ``from_sample`` converts each of them."""
     kind = param.type
     require(values.dtype.kind in "biuf" and values.dtype != np.uint64)
-    if values.dtype.kind == "f" and values.size:
-        require(values.min() > -(2.0**63) and values.max() < 2.0**63)  # finite, and no integer overflows
     flat = values.reshape(len(values), -1)
+    if values.dtype.kind == "f":
+        flat = flat.astype(np.float64)
+        require(np.vdot(flat, flat) < 2.0**126)  # all are finite and less than 2**63, and no integer overflows
     if kind in ("ints", "floats"):
         return flat.astype(np.int64 if kind == "ints" else np.float64)
     require(flat.shape[1] == 1)
@@ -58,7 +62,7 @@ def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
         require(set(flat.tolist()) <= {member.value for member in kind})
         return flat.astype(np.int64)
     require(kind in (bool, int, float))
-    return flat.astype({bool: np.bool_, int: np.int64, float: np.float64}[kind])
+    return flat.astype(_TYPES[kind])
 
 
 def half_up(values: np.ndarray) -> np.ndarray:

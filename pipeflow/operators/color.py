@@ -152,7 +152,8 @@ def _lines(op: OpDef) -> None:
 
 
 def _color_table(spec: SpecColumn, hue: Any, saturation: Any, value: Any) -> np.ndarray:
-    require((spec.shapes[:, -1] == 3) & spec.shapes.all(1))
+    require(spec.shapes[:, -1] == 3)
+    require(spec.shapes)
     table = np.zeros(len(spec.shapes), COLORS)
     table["matrix"] = color_matrices(hue, saturation, value, len(table))
     return table

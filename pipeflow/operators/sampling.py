@@ -78,6 +78,7 @@ class Axis:
         return self.full if self.count < 0 else self.count
 
 
+@lru_cache(maxsize=64)
 def spatial_axes(layout: str) -> tuple[int, int]:
     """The number of the first spatial axis, and the number of spatial axes: H and W, and D for volumes."""
     axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]

@@ -412,6 +412,16 @@ def test_arguments_of_columns():
         assert found == [list(x) if isinstance(x, tuple) else x for x in expected]
 
 
+@pytest.mark.parametrize("name", ["crop_pos_x", "mean", "mirror"])
+def test_numbers_that_no_column_has(name):
+    """NaN, infinite numbers and those that no integer has; the plans of the samples report them."""
+    param = registry["crop_mirror_normalize"].arguments[name]
+    for wrong in (np.nan, np.inf, -np.inf, 2.0**63, -(2.0**64)):
+        with pytest.raises(NoTable):
+            argument_column(param, np.array([[0.5], [wrong]]))
+    assert argument_column(param, np.array([[6e4], [-6e4]], np.float16)).shape[0] == 2  # their squares are float64
+
+
 def test_extents_by_letter():
     """Of a column of Specs."""
     assert SpecColumn(np.array([[2, 3], [4, 5]]), np.dtype(np.uint8), "HW").extents("W").tolist() == [3, 5]

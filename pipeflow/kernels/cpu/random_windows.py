@@ -82,7 +82,7 @@ def window_in(shape, key, least_area, most_area, least_ratio, most_ratio, low, h
 
 def loaded() -> bool:
     """True if the kernel for several samples is in memory."""
-    return bool(windows.signatures)
+    return bool(windows.overloads)
 
 
 def load() -> None:

@@ -118,7 +118,8 @@ def _(call: TableCall) -> None:
     layout, shift = call.layout, call.args.shift
     size, size_out = source.dtype.itemsize, target.dtype.itemsize
     first = normalizing.channel_first(call.args.output_layout)
-    if (table["kept"] != table["shape"]).any():
+    placed = (table["kept"] != table["shape"]).any()  # else each result is a window of the image
+    if placed:
         axis = 0 if first else -1
         depth = int(table["shape"][0, axis])
         values = normalizing.filling(call.args, table["mean"].shape[1], depth, target.dtype)
@@ -129,7 +130,7 @@ def _(call: TableCall) -> None:
     out_names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
     spread_out = strides_of_columns(target.shapes, 1)
     outputs = dict(zip(out_names, spread_out.T))
-    goals = target.addresses + size_out * dots(table["place"], spread_out)
+    goals = target.addresses + size_out * dots(table["place"], spread_out) if placed else target.addresses
     mirror = table["mirror"]
     begin = source.addresses + size * (dots(table["low"], spread) + mirror * (extents["W"] - 1) * inputs["W"])
     # each image has as many planes as slices, times its channels if these are separate
@@ -138,24 +139,24 @@ def _(call: TableCall) -> None:
     joined = channels if layout[-1] == "C" else 1
     pixels = extents["H"] * extents["W"]
     if (source.dtype, target.dtype) in TUNED and joined in (1, 3):
-        planes = depths * (channels // joined)
-        of, number = each_part(planes)
-        slice_, channel = np.divmod(number, channels // joined)
-        goal = np.zeros(len(of), np.int64)
-        start = channel * inputs["C"][of]
-        if "D" in layout:
-            start += slice_ * inputs["D"][of]
-            goal += slice_ * outputs["D"][of]
-        goal += channel * outputs["C"][of]
+        of: Any = slice(None)  # the image of each plane: mostly each has one
+        if "D" in layout or joined != channels:
+            of, number = each_part(depths * (channels // joined))
+            slice_, channel = np.divmod(number, channels // joined)
+            start, goal = channel * inputs["C"][of], channel * outputs["C"][of]
+            if "D" in layout:
+                start += slice_ * inputs["D"][of]
+                goal += slice_ * outputs["D"][of]
+            begin, goals = begin[of] + start * size, goals[of] + goal * size_out
         groups = np.maximum(ceil_div(extents["W"], 4), 1)
-        rows = np.zeros(len(of), ROW)
-        rows["input"], rows["output"] = begin[of] + start * size, goals[of] + goal * size_out
+        rows = np.zeros(len(begin), ROW)
+        rows["input"], rows["output"] = begin, goals
         rows["input_begin"], rows["input_end"] = source.addresses[of], source.ends[of]
         rows["input_row"], rows["output_row"] = inputs["H"][of], outputs["H"][of]
         rows["output_pixel"], rows["output_channel"] = outputs["W"][of], outputs["C"][of]
         for name in ("mean", "factor"):
             values = table[name][of]
-            rows[name][:, :joined] = values if joined == channels else values[np.arange(len(of)), channel][:, None]
+            rows[name][:, :joined] = values if joined == channels else values[np.arange(len(rows)), channel][:, None]
         rows["shift"], rows["mirror"] = shift, mirror[of]
         rows["total"], rows["width"] = (extents["H"] * groups)[of], extents["W"][of]
         rows["groups"] = dividers(groups)[of]

@@ -240,9 +240,8 @@ def images(
     picked = (y.counts == 1) & (x.counts == 1)
     if source.dtype != target.dtype:
         picked[:] = False
-    tiles = np.zeros_like(pixel)
-    if (source.dtype, target.dtype) in TUNED:
-        tiles = tile_widths(axes[:, 1], x.counts, pixel)
+    tuned = (source.dtype, target.dtype) in TUNED
+    tiles = tile_widths(axes[:, 1], x.counts, pixel) if tuned else np.zeros_like(pixel)
     if picked.any():
         tiles[picked] = 0
         pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
@@ -279,7 +278,8 @@ def tiles_launched(
 ) -> None:
     """Queues resizes by tiles of these widths."""
     rows, blocks = tile_rows(source, target, outer, axes, pixel, y, x, tiles)
-    channels = next((count for count in (1, 3) if (pixel == count).all()), 0)
+    first = int(pixel[0])
+    channels = first if first in (1, 3) and (pixel == first).all() else 0
     kernel = f"resize_tiles<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {channels}>"
     call.launch(f"resize_tiles.cu:{kernel}", rows, blocks)
 
