@@ -4,7 +4,7 @@ import fake_device
 import numpy as np
 import pytest
 
-from pipeflow import backends, fn, pipeline_def, types
+from pipeflow import backends, fn, pipeline_def, seeds, types
 from pipeflow.device import tables
 
 SIZES = [(20, 30), (8, 9), (40, 25), (21, 50)]
@@ -59,6 +59,21 @@ def built(definition, **options):
     """A pipeline that makes its batches when they are taken."""
     options = {"batch_size": 4, "num_threads": 1, "device_id": 0, "seed": 3, **options}
     return pipeline_def(definition, exec_pipelined=False, exec_async=False, prefetch_queue_depth=1, **options)()
+
+
+def test_the_keys_of_random_numbers_are_those_of_compiled_code(launches, planned, monkeypatch):
+    """It is loaded with the first batch that a table plans, if a step is random."""
+
+    def seen(definition):
+        monkeypatch.setattr(seeds, "compiled", None)
+        loading = built(definition)
+        loading.run()
+        return seeds.compiled is not None
+
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    assert not seen(lambda: fn.flip(source(), horizontal=1))
+    assert seen(lambda: fn.flip(source(), horizontal=fn.random.coin_flip()))
+    assert planned == {"tables": 2, "samples": 0}
 
 
 RESIZED = [("taps.cu:taps", 8), ("resize_tiles.cu:resize_tiles", 4)]

@@ -16,7 +16,7 @@ from pipeflow.device.tables import DeviceColumn, TablePlanner, stacked
 from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.device.work import CallMemory, Work
 from pipeflow.executor.runners.base import BoundStep
-from pipeflow.executor.runners.late_code import late_code
+from pipeflow.executor.runners.late_code import late_code, load_keys
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.plan import Plan, Step, is_in_inputs
 from pipeflow.tensors import DeviceSample
@@ -202,6 +202,8 @@ class OperatorStep(SegmentStep):
         """Plans the launches over the rows as columns; NoTable if that cannot be done."""
         if self.op.rows_load is not None:
             late_code(self.op.name, self.op.rows_load).ready(batch)
+        if batch.keys_of:
+            load_keys(batch)
         (target,) = self.step.outputs
         inputs = [work.column(batch.values[slot], slot, rows) for slot in self.step.inputs]
         arguments = {name: column_at(batch.values[slot], rows) for name, slot in self.step.arguments}

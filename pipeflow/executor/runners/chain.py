@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import declare, seeds, timing
+from pipeflow import declare, timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import ByteArrays, NoExample, NoTable, NotReady, Spec
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.function_step import FunctionStep
-from pipeflow.executor.runners.late_code import LateCode
+from pipeflow.executor.runners.late_code import LateCode, load_keys
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.program import Program
 from pipeflow.executor.runners.program_guards import ChainGuards
@@ -90,14 +90,6 @@ def _loaded() -> bool:
 driver = LateCode(
     "pipeflow programs", _loaded, lambda: kernels.kernel_calls.load()
 )  # the compiled code that runs programs
-
-
-def _load_keys() -> None:
-    seeds.compiled = kernels.keys.load()
-
-
-# the compiled code of keys, which replaces that of NumPy
-random_numbers = LateCode("pipeflow keys", lambda: seeds.compiled is not None, _load_keys)
 
 
 class Chain:
@@ -193,6 +185,13 @@ class Chain:
             batch.columns[self] = self._files_of(batch)
         return batch.columns[self]
 
+    def foreseen(self, batch: BatchRun) -> bool:
+        """True if the files of a batch were found before, and the other outputs of the reader are stored now."""
+        if not self.reads or self._pause or self._whole[1][0] not in batch.columns:
+            return False
+        files = batch.columns[self] = self._files_of(batch)
+        return files is not None
+
     def _files_of(self, batch: BatchRun) -> ChainFiles | None:
         step = self._whole[1][0]
         found = batch.columns[step] if step in batch.columns else self._found_files(step, [batch])[0]
@@ -257,7 +256,7 @@ class Chain:
             self._pause -= 1
             return NONE
         if self._random:
-            random_numbers.ready(batch)
+            load_keys(batch)
         times = (self._times.get(threading.get_ident()) or self._times_of_thread()) if timed else None
         spent = self._untimed if times is None else times.spent
         started = timing.wall(), timing.processor()
@@ -290,7 +289,8 @@ class Chain:
                 samples, numbers = samples[left], numbers.chosen(left)
                 number += 1
         ended = done[0] if len(done) == 1 else np.concatenate([NONE, *done])
-        if files is not None:
+        # Reads are counted from the first file on that is read again.
+        if files is not None and (self._samples or read != len(ended)):
             # No lock is needed: a chunk that is not counted does no harm.
             self._read += read + len(rows.left) - len(ended)
             self._samples += len(rows.left)

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from pipeflow import seeds
 from pipeflow.executor.batch import BatchRun
 from pipeflow.kernels import cpu as kernels
 
@@ -49,6 +50,19 @@ class LateCode:
         self._loaded = False
         self._thread = None
         self._lock = threading.Lock()
+
+
+def _load_keys() -> None:
+    seeds.compiled = kernels.keys.load()
+
+
+_random_numbers = LateCode("pipeflow keys", lambda: seeds.compiled is not None, _load_keys)
+
+
+def load_keys(batch: BatchRun) -> None:
+    """Loads the compiled code of keys, which replaces that of NumPy."""
+    if seeds.compiled is None:
+        _random_numbers.ready(batch)
 
 
 _by_operator: dict[str, LateCode] = {}
