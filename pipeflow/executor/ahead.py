@@ -181,7 +181,11 @@ class MadeAhead:
 
     def _hand_parts(self, batches: Sequence[BatchRun]) -> None:
         """Gives each of these batches its part. Their positions need not be neighbours, nor their epochs be the same."""
-        epochs = np.concatenate([np.broadcast_to(one.epochs, one.size) for one in batches])
+        epochs = np.empty(sum([one.size for one in batches]), np.int64)
+        begin = 0
+        for one in batches:
+            epochs[begin : begin + one.size] = one.epochs
+            begin += one.size
         long = self._make(batches[0], np.concatenate([one.positions for one in batches]), epochs)
         if long is None:
             return

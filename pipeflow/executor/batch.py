@@ -395,18 +395,18 @@ class BatchRun:
         results: list[Any] = []
         rows = self.rows()
         for number, slot in enumerate(plan.outputs):
-            values, spec = self.values[slot], plan.slots[slot].spec
-            if plan.slots[slot].storage == "constant":
+            values, kind = self.values[slot], plan.slots[slot]
+            spec, there = kind.spec, device if kind.memory == "device" else None
+            if kind.storage == "constant":
                 values = np.array(values)  # the user may write into a batch
-            origin = plan.origins[slot]
-            info = self.origins.get(origin)
+            info = self.origins.get(plan.origins[slot])
             if rows is not None:
-                values = self.delivered(values, rows, number, device if plan.slots[slot].memory == "device" else None)
+                values = self.delivered(values, rows, number, there)
                 info = None if info is None else [info[row] for row in rows]
-            if plan.slots[slot].memory == "device" and device is not None:
+            if there is not None:
                 samples = values if isinstance(values, DeviceColumn) else list(values)
                 layout = self.layouts[slot] or ""
-                results.append(TensorListGPU.from_parts(device.runtime, samples, spec.dtype, spec.ndim, layout, info))
+                results.append(TensorListGPU.from_parts(there.runtime, samples, spec.dtype, spec.ndim, layout, info))
                 continue
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)

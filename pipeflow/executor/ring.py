@@ -39,6 +39,8 @@ from pipeflow.executor.watch import RunningCall, Watch
 from pipeflow.executor.work import ThreadWork
 from pipeflow.plan import Plan
 
+STOCK = 16  # objects for batches that are made at once: when kernels have used the caches, one takes as long as five
+
 
 class Executor(ThreadWork):
     """Runs one Plan.
@@ -86,6 +88,7 @@ class Executor(ThreadWork):
         self._lock = self.crew.lock
         self._moving: Callable[[], None] | None = None  # the rest of an interrupted reset or similar call
         self._ring: deque[BatchRun] = deque()
+        self._stock: list[BatchRun] = []  # for batches that will be scheduled
         self._claims = Claims(self._ring, self.stages, self.crew.size)
         self._tasks = self._claims.tasks
         self._arena, self._lap = Arena(), Lap()
@@ -351,9 +354,13 @@ class Executor(ThreadWork):
     # Scheduling; all of it under the lock.
 
     def _schedule(self) -> None:
-        index = self._scheduled
-        self._scheduled = index + 1
-        self._ring.append(BatchRun(index, len(self.plan.slots), self._keys))
+        if not self._stock:
+            count = STOCK if self._scheduled else 1
+            self._stock += [BatchRun(0, len(self.plan.slots), self._keys) for _ in range(count)]
+        batch = self._stock.pop()
+        batch.index = self._scheduled
+        self._scheduled += 1
+        self._ring.append(batch)
         if self.crew.idle and not self._by_caller:
             self.crew.wake(self._claims.room)
 

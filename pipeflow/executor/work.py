@@ -79,10 +79,13 @@ class ThreadWork(RunReports):
                 if self.synchronous:
                     raise  # an interrupt, or SystemExit out of user code: the next call makes the batch again
                 batch.fail(error, None)
-            with self._lock:
-                task.over = True
-                batch.pending -= task.end - task.begin
-                finished = not batch.pending and not waits and not batch.done
+            task.over = True
+            if runner.per_sample:  # other threads may have other samples of it
+                with self._lock:
+                    batch.pending -= task.end - task.begin
+                    finished = not batch.pending and not batch.done
+            else:
+                finished = not waits and not batch.done
             if finished:
                 self._advance(batch)
             with self._lock:

@@ -33,6 +33,7 @@ class PlacedArrays(Sequence[Any]):
         self._memory: Any = None  # address and extents of each sample that is in a block, and else 0; their address;
         self.address = 0
         self._numbers: np.ndarray | None = None  # and the same as an array
+        self._extents: list[list[int]] | None = None
         self._dtype: np.dtype | None = None
         self._left = size  # samples that are in no block
         self._whole: np.ndarray | None = None  # memory for all samples, if they are likely to have one shape
@@ -78,9 +79,11 @@ class PlacedArrays(Sequence[Any]):
         return tuple(shape)
 
     def extents(self) -> list[list[int]]:
-        """For each axis the extents of all samples, which are columns."""
-        width = len(self._memory) // len(self)
-        return [self._memory[axis::width] for axis in range(1, width)]
+        """For each axis the extents of all samples, which are columns and stay as they are."""
+        if self._extents is None:
+            width = len(self._memory) // len(self)
+            self._extents = [self._memory[axis::width] for axis in range(1, width)]
+        return self._extents
 
     def dense(self, shape: tuple[int, ...]) -> np.ndarray | None:
         """The batch as one array, if the samples have this shape and follow one another in one block."""

@@ -2,6 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -81,20 +83,14 @@ class CallRecords:
         self.scratch = NO_MEMORY
         self.scratch_address = 0
         self.status = np.empty(0, np.int32)  # of the samples of a run
-        self._table, self._cells = np.empty((0, 5), np.int64), memoryview(b"")
-        self._lines: Sequence[Line] = ()
+        self._table, self._numbers, self._cells = np.empty((0, 5), np.int64), Struct(""), memoryview(b"")
 
     def table_of(self, lines: "Sequence[Line]") -> np.ndarray:
-        """The lines of columns as an array. Those of the next batch differ by a few addresses."""
-        if len(lines) != len(self._lines):
-            self._table = np.array(lines, np.int64).reshape(-1, 5)
-            self._cells = self._table.reshape(-1).data
-        else:
-            for number, (line, known) in enumerate(zip(lines, self._lines)):
-                if line != known:
-                    for place, cell in enumerate(line, 5 * number):
-                        self._cells[place] = cell
-        self._lines = lines
+        """The lines of columns as an array, which those of the next batch replace."""
+        if len(lines) != len(self._table):
+            self._table, self._numbers = np.empty((len(lines), 5), np.int64), Struct(f"{5 * len(lines)}q")
+            self._cells = self._table.data
+        self._numbers.pack_into(self._cells, 0, *chain.from_iterable(lines))
         return self._table
 
 

@@ -113,7 +113,12 @@ class SampleStage(StageRunner):
         self._layouts = [
             (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
         ]
-        self._checked = [step for step in self.steps if step.may_differ or type(step) is MergeStep]
+        # Values in the memory of a thread are gone at the end of the stage.
+        self._checked = [
+            step
+            for step in self.steps
+            if type(step) is MergeStep or (step.may_differ and not {"dense", "table"}.isdisjoint(step.storages))
+        ]
         self._numbers = np.empty(0, np.int64)  # those of the samples of a batch
         self._is_first = number == 1
         self.slots = len(plan.slots)
@@ -186,6 +191,8 @@ class SampleStage(StageRunner):
                 layouts[slot] = layout
         for step in self._stored:
             if ahead and self.steps.index(step) in ahead:
+                continue
+            if step.fetched_from is not None and self.chain is not None and self.chain.foreseen(batch):
                 continue
             try:
                 step.enter(batch, self.pool)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -218,13 +219,14 @@ class SampleStep(BoundStep):
         return True
 
     def _fit(self, batch: BatchRun, columns: Sequence[Any], first: int) -> bool:
-        """True if columns of outputs have the form of their slots."""
-        for slot, storage, column in zip(self.step.outputs[first:], self.storages[first:], columns):
-            values = batch.values[slot]
+        """True if columns of outputs have the form of their slots, which may not be there yet."""
+        specs = self.step.specs[first:]
+        for slot, storage, spec, column in zip(self.step.outputs[first:], self.storages[first:], specs, columns):
             if storage == "dense" and not (
-                type(values) is type(column) is np.ndarray
-                and values.shape[1:] == column.shape[1:]
-                and values.dtype == column.dtype
+                type(batch.values[slot]) in (np.ndarray, NoneType)
+                and type(column) is np.ndarray
+                and column.shape[1:] == spec.shape
+                and column.dtype == spec.dtype
             ):
                 return False
         return True
