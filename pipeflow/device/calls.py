@@ -136,7 +136,7 @@ class Launcher:
 
     def scratch_each(self, sizes: np.ndarray) -> np.ndarray:
         """The addresses of several pieces of such memory, with these numbers of bytes."""
-        places = ceil_div(sizes, ALIGNMENT) * ALIGNMENT
+        places = sizes + (ALIGNMENT - 1) & -ALIGNMENT
         ends = places.cumsum()
         return ends - places + self.scratch(int(ends[-1]))
 

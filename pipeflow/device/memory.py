@@ -88,9 +88,10 @@ class DevicePool:
         """Records the work that consumers queued on released blocks, so that the pool can wait for it."""
         with self._lock:
             for purpose, returned in self._returned.items():
-                self._take_back(purpose, returned)
-            adopted = self._free.get(ADOPTED, [])
-            for block in [block for block in adopted if self._idle(block)]:
+                if returned:
+                    self._take_back(purpose, returned)
+            adopted = self._free.get(ADOPTED)
+            for block in [block for block in adopted if self._idle(block)] if adopted else ():
                 adopted.remove(block)
                 del self._memories[id(block.memory)]
 

@@ -38,7 +38,7 @@ from pipeflow.operators.image_calls import (
 )
 from pipeflow.operators.image_calls import normalized as normalize_calls
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
-from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_cuts, crop_extents, cut, window_of
+from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, columns_of, crop_cuts, crop_extents, cut, window_of
 
 PAGE = """The last step of most image pipelines: a window of each image, mirrored and normalised, as a tensor."""
 
@@ -241,11 +241,13 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     table = np.zeros(len(shapes), normalizations(shapes.shape[1], channels))
     table["low"], table["extents"], table["mirror"] = parts["low"], parts["extents"], args.mirror
     first = channel_first(args.output_layout)
-    order = [channel, *axes] if first else [*axes, channel]
-    table["shape"], table["kept"] = parts["shape"][:, order], parts["extents"][:, order]
-    table["shape"][:, 0 if first else -1] = depth
+    # the spatial axes of the image, and those of the result
+    columns, others, channel_there = columns_of(axes), np.s_[1:] if first else np.s_[:-1], 0 if first else -1
+    for name, of in (("shape", "shape"), ("kept", "extents")):
+        table[name][:, others] = parts[of][:, columns]
+    table["shape"][:, channel_there], table["kept"][:, channel_there] = depth, channels
     if (table["kept"] != table["shape"]).any():
-        table["place"] = parts["place"][:, order]
+        table["place"][:, others] = parts["place"][:, columns]
         width = -1 if first else -2
         beside = table["shape"][:, width] - table["place"][:, width] - table["kept"][:, width]
         table["place"][:, width] = np.where(table["mirror"], beside, table["place"][:, width])
