@@ -13,9 +13,8 @@ def chunk_size(left: int, threads: int, seconds: float, limits: tuple[float, flo
     ``seconds`` is the time of a sample. Threads that find no samples of this batch go on with the next one.
     """
     least, most = limits
-    if most <= SAMPLES[1]:
-        share = -(-left // (2 * threads)) if threads > 1 else left
-    else:  # a chain: few chunks, because each begins with Python
-        share = -(-left // threads)
-        most *= 1 if threads > 1 else ALONE
+    chain = most > SAMPLES[1]
+    if threads == 1:
+        return min(left, int((ALONE * most if chain else most) / seconds) + 1)
+    share = -(-left // (threads if chain else 2 * threads))  # of a chain few chunks, because each begins with Python
     return min(max(share, int(least / seconds) + 1), int(most / seconds) + 1, left)

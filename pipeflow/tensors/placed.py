@@ -43,10 +43,11 @@ class PlacedArrays(Sequence[Any]):
         """The memory for address and extents of each sample of this type; None if there are others."""
         with _LOCK:
             if self._numbers is None:
+                size = len(self._arrays)
                 self._dtype = dtype
-                self._memory = _integers(len(self) * (1 + axes))()
+                self._memory = _integers(size * (1 + axes))()
                 self.address = ctypes.addressof(self._memory)
-                self._numbers = np.ndarray((len(self), 1 + axes), np.int64, self._memory)
+                self._numbers = np.ndarray((size, 1 + axes), np.int64, self._memory)
         return self._numbers if dtype == self._dtype and self._numbers.shape[1] == 1 + axes else None
 
     def placed(self, samples: int, blocks: Sequence[np.ndarray]) -> None:
@@ -69,7 +70,7 @@ class PlacedArrays(Sequence[Any]):
 
     def one_shape(self) -> tuple[int, ...] | None:
         """The shape of the samples, if all have the same and are columns, else None."""
-        if self._left or self._numbers is None or not len(self):
+        if self._left or self._numbers is None or not self._arrays:
             return None
         shape = []
         for axis in self.extents():
@@ -81,7 +82,7 @@ class PlacedArrays(Sequence[Any]):
     def extents(self) -> list[list[int]]:
         """For each axis the extents of all samples, which are columns and stay as they are."""
         if self._extents is None:
-            width = len(self._memory) // len(self)
+            width = len(self._memory) // len(self._arrays)
             self._extents = [self._memory[axis::width] for axis in range(1, width)]
         return self._extents
 

@@ -56,10 +56,11 @@ class SourceStep(BoundStep):
         """Fills the slots of this source; returns the size of its batch."""
         feed = self.source.next(request)
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
-            memory = self.memory(batch, pool, output)
-            if not self.sent[output]:
+            if isinstance(values, list) and not self.sent[output]:
                 self._refuse_gpu(values, output)
-            batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, memory)
+            if not (feed.owned or self.no_copy):
+                values = _copied(values, feed.size, self.memory(batch, pool, output))
+            batch.values[slot] = values
             declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
             found = feed.layouts[output] if feed.layouts else None
             batch.layouts[slot] = found or declared or ""
@@ -77,8 +78,8 @@ class SourceStep(BoundStep):
             batch.fail(error, self.step, sample)
         return feed.size
 
-    def _refuse_gpu(self, values: Any, output: int) -> None:
-        if isinstance(values, list) and DeviceSample in map(type, values):
+    def _refuse_gpu(self, values: list[Any], output: int) -> None:
+        if DeviceSample in map(type, values):
             raise TypeError(
                 f"output {output} of the source gives data on the GPU, and is read on the CPU: write "
                 'fn.external_source(..., device="gpu"), and .cpu() where it is read'
