@@ -90,8 +90,8 @@ class DevicePool:
             for purpose, returned in self._returned.items():
                 if returned:
                     self._take_back(purpose, returned)
-            adopted = self._free.get(ADOPTED)
-            for block in [block for block in adopted if self._idle(block)] if adopted else ():
+            adopted = self._free.get(ADOPTED, [])
+            for block in [block for block in adopted if self._idle(block)]:
                 adopted.remove(block)
                 del self._memories[id(block.memory)]
 
