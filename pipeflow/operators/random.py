@@ -220,22 +220,27 @@ def generator_ready() -> Callable[[int], np.random.Generator]:
     return lambda key: own().rekey_by(write, key)
 
 
-def normals_ready(
-    size: int, deviation: float = 1.0, mean: float = 0.0, dtype: np.dtype = FLOAT64
-) -> Callable[[int], np.ndarray]:
+def normals_ready(size: int, deviation: float, mean: float, dtype: np.dtype) -> Callable[[int], np.ndarray]:
     """A function of the number of a key: its first normal numbers, in a type of float32 or float64."""
-    empty, log1p, cos, machine_code = np.empty, np.log1p, np.cos, kernels.jit.machine_code
-    draw = machine_code(kernels.draws.parts_of_normals, np.uint64(0), empty(0), empty(0))
-    finish = machine_code(kernels.draws.normals_from, empty(0), empty(0), deviation, mean, empty(0, dtype))
+    empty = np.empty
+    compute = kernels.jit.machine_code(kernels.draws.normals_of, np.uint64(0), deviation, mean, empty(0, dtype))
 
     def run(key: int) -> np.ndarray:
-        minus, angles, numbers = empty(size), empty(size), empty(size, dtype)
-        draw(key, minus, angles)
-        # into new memory: NumPy takes 2 us to write a single number over itself
-        finish(log1p(minus), cos(angles), deviation, mean, numbers)
+        numbers = empty(size, dtype)
+        compute(key, deviation, mean, numbers)
         return numbers
 
     return run
+
+
+def standard_normal(keys: Any, count: int) -> np.ndarray:
+    """The first normal numbers of one key or of each key, by compiled code if it is loaded."""
+    if not kernels.draws.loaded():
+        return seeds.standard_normal(keys, count)
+    several = np.atleast_1d(np.asarray(keys, np.uint64))
+    out = np.empty((*several.shape, count))
+    kernels.draws.normals(several.ravel(), out.reshape(-1, count))
+    return out if np.ndim(keys) else out[0]
 
 
 def _extents_ready(specs: tuple[Spec, ...], args: Any, place: int = 0) -> tuple[int, ...]:
@@ -277,7 +282,7 @@ def normal(
 ) -> Sample:
     """Normally distributed numbers; integer types are rounded and limited to their range."""
     extents = shape_of(args.shape, shape_like)
-    numbers = _drawn(seeds.standard_normal(key.value, _size(extents)), extents, key)
+    numbers = _drawn(standard_normal(key.value, _size(extents)), extents, key)
     scaled = numbers * _aligned(stddev, extents, key) + _aligned(mean, extents, key)
     return saturate(scaled, args.dtype or FLOAT)
 
@@ -285,9 +290,8 @@ def normal(
 @normal.many
 def _(many: Many) -> tuple[np.ndarray]:
     extents = _extents_of(many)
-    pairs = np.empty((many.size, 2 * _size(extents)))
-    kernels.draws.units(many.keys, pairs)
-    numbers = seeds.normals_of(pairs)
+    numbers = np.empty((many.size, _size(extents)))
+    kernels.draws.normals(many.keys, numbers)
     numbers *= many.each("stddev")[:, None]
     numbers += many.each("mean")[:, None]
     return (saturate(numbers, many.args.dtype or FLOAT).reshape(many.size, *extents),)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from pipeflow.kernels.cpu.draws import line_of_floats, normals_from, parts_of_normals
+from pipeflow.kernels.cpu.draws import line_of_floats, normals_of
 from pipeflow.kernels.cpu.effects import parts_of, sources_of
 from pipeflow.kernels.cpu.jit import kernel, machine_code
 from pipeflow.kernels.cpu.noise import unit
@@ -317,10 +317,10 @@ def thin_plate_grid(moves: np.ndarray, height: int, width: int) -> Grid:
 
 
 @kernel(fastmath=False)
-def bent_maps(logarithms, cosines, scale, shares, rows, columns, map_x, map_y):
-    """The maps of a plate whose points have normal moves, from the parts of `normals_from`."""
-    moves, nodes = np.empty((cosines.size // 2, 2)), np.empty((2, rows + 1, columns + 1), np.float32)
-    normals_from(logarithms, cosines, 1.0, 0.0, moves.reshape(-1))
+def bent_maps(key, points, scale, shares, rows, columns, map_x, map_y):
+    """The maps of a plate whose points have normal moves."""
+    moves, nodes = np.empty((points, 2)), np.empty((2, rows + 1, columns + 1), np.float32)
+    normals_of(key, 1.0, 0.0, moves.reshape(-1))
     height, width = map_x.shape
     bend_nodes(moves, scale, (np.float64(width), np.float64(height)), shares, nodes.reshape(2, -1))
     add_moves(nodes, np.float32(0.5), np.float32(rows / height), np.float32(columns / width), map_x, map_y)
@@ -328,18 +328,16 @@ def bent_maps(logarithms, cosines, scale, shares, rows, columns, map_x, map_y):
 
 def bending(side: int, scale: float, height: int, width: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]] | None:
     """`thin_plate` with normal moves of images of one size, for many calls with the number of a key; None for a large table."""
-    rows, columns, count, extents = -(-height // COARSE), -(-width // COARSE), 2 * side * side, (height, width)
-    if (rows + 1) * (columns + 1) * side * side > MANY_SHARES:
+    rows, columns, points, extents = -(-height // COARSE), -(-width // COARSE), side * side, (height, width)
+    if (rows + 1) * (columns + 1) * points > MANY_SHARES:
         return None
-    shares, empty, single, log1p, cos = plate_shares(side, rows, columns), np.empty, np.float32, np.log1p, np.cos
-    draw = machine_code(parts_of_normals, np.uint64(0), empty(0), empty(0))
-    numbers, plane = (scale, shares, rows, columns), empty((0, 0), single)
-    bend = machine_code(bent_maps, empty(0), empty(0), *numbers, plane, plane)
+    empty, single = np.empty, np.float32
+    numbers, plane = (points, scale, plate_shares(side, rows, columns), rows, columns), empty((0, 0), single)
+    bend = machine_code(bent_maps, np.uint64(0), *numbers, plane, plane)
 
     def run(key: int) -> tuple[np.ndarray, np.ndarray]:
-        minus, angles, map_x, map_y = empty(count), empty(count), empty(extents, single), empty(extents, single)
-        draw(key, minus, angles)
-        bend(log1p(minus), cos(angles), *numbers, map_x, map_y)
+        map_x, map_y = empty(extents, single), empty(extents, single)
+        bend(key, *numbers, map_x, map_y)
         return map_x, map_y
 
     return run

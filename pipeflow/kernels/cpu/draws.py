@@ -1,5 +1,7 @@
 """The random numbers of `pipeflow.seeds` for several samples: the same bits, without arrays between the steps."""
 
+import math
+
 import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel
@@ -82,19 +84,55 @@ def uniform_of(key, low, high, top, out):
         out[j] = min(np.float32(low + unit * (high - low)), top)
 
 
-@kernel(fastmath=False)
-def parts_of_normals(key, minus, angles):
-    """What the normal numbers of one key are made of (`seeds.normals_of`): one unit each, times -1, and an angle."""
-    for j in range(minus.size):
-        minus[j] = np.float64(mixed(key ^ mixed(U(2 * j + 1) * GOLDEN)) >> U(11)) * -UNIT
-        angles[j] = np.float64(mixed(key ^ mixed(U(2 * j + 2) * GOLDEN)) >> U(11)) * UNIT * (2.0 * np.pi)
+BLOCK = (
+    256  # normal numbers that are computed together, so that the numbers that they are made of stay in the first cache
+)
+ROOT_HALF = np.uint64(np.array(math.sqrt(0.5)).view(np.uint64))
+OFFSET = U(1024)  # makes the exponents of numbers below 1 positive
+LOG_2 = math.log(2.0)
+L = tuple(1.0 / (2 * k + 1) for k in range(11))  # Taylor series, as in `pipeflow.seeds`
+S = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(9))
+C = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(9))
 
 
 @kernel(fastmath=False)
-def normals_from(logarithms, cosines, deviation, mean, out):
-    """Normal numbers, from the logarithms and cosines of these parts (NumPy's have other bits than those of compiled code)."""
-    for j in range(out.size):
-        out[j] = np.sqrt(logarithms[j] * -2.0) * cosines[j] * deviation + mean
+def normals_of(key, deviation, mean, out):
+    """The first normal numbers of one key, made as by `seeds.normals_of`."""
+    fractions, powers, turns = np.empty(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK)
+    bits = fractions.view(np.uint64)
+    for begin in range(0, out.size, BLOCK):
+        count = min(BLOCK, out.size - begin)
+        for i in range(count):
+            place = U(2 * (begin + i))
+            fractions[i] = 1.0 - np.float64(mixed(key ^ mixed((place + U(1)) * GOLDEN)) >> U(11)) * UNIT
+            turns[i] = np.float64(mixed(key ^ mixed((place + U(2)) * GOLDEN)) >> U(11)) * UNIT
+        for i in range(count):
+            power = (bits[i] - ROOT_HALF + (OFFSET << U(52))) >> U(52)
+            powers[i] = np.int32(power) - np.int32(OFFSET)
+            bits[i] = bits[i] - ((power - OFFSET) << U(52))
+        for i in range(count):
+            s = (fractions[i] - 1.0) / (fractions[i] + 1.0)
+            z = s * s
+            high = ((((L[10] * z + L[9]) * z + L[8]) * z + L[7]) * z + L[6]) * z + L[5]
+            low = ((((high * z + L[4]) * z + L[3]) * z + L[2]) * z + L[1]) * z + L[0]
+            logarithm = 2.0 * s * low + powers[i] * LOG_2
+            quarter = np.int32(4.0 * turns[i] + 0.5)
+            angle = (turns[i] - 0.25 * quarter) * (2.0 * np.pi)
+            x = angle * angle
+            sine = ((((S[8] * x + S[7]) * x + S[6]) * x + S[5]) * x + S[4]) * x + S[3]
+            sine = angle * (((sine * x + S[2]) * x + S[1]) * x + S[0])
+            cosine = ((((C[8] * x + C[7]) * x + C[6]) * x + C[5]) * x + C[4]) * x + C[3]
+            cosine = ((cosine * x + C[2]) * x + C[1]) * x + C[0]
+            value = sine if quarter & np.int32(1) else cosine
+            value = -value if (quarter == 1) | (quarter == 2) else value
+            out[begin + i] = np.sqrt(-2.0 * logarithm) * value * deviation + mean
+
+
+@kernel(fastmath=False)
+def normals(keys, out):
+    """The first normal numbers of each key: a row for each."""
+    for i in range(keys.size):
+        normals_of(keys[i], 1.0, 0.0, out[i])
 
 
 @kernel
@@ -114,4 +152,5 @@ def load() -> None:
     """Reads the kernels from the disk, or compiles them."""
     keys, end = np.zeros(1, np.uint64), np.zeros(1)
     units(keys, np.empty((1, 1)))
+    normals(keys, np.empty((1, 1)))
     uniform(keys, end, end, end.astype(np.float32), np.empty((1, 1), np.float32))
