@@ -84,9 +84,7 @@ def uniform_of(key, low, high, top, out):
         out[j] = min(np.float32(low + unit * (high - low)), top)
 
 
-BLOCK = (
-    256  # normal numbers that are computed together, so that the numbers that they are made of stay in the first cache
-)
+BLOCK = 256  # normal numbers that are computed together, so that what they are made of stays in the first cache
 ROOT_HALF = np.uint64(np.array(math.sqrt(0.5)).view(np.uint64))
 OFFSET = U(1024)  # makes the exponents of numbers below 1 positive
 LOG_2 = math.log(2.0)
