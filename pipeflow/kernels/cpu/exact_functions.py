@@ -35,7 +35,7 @@ from pipeflow.kernels.cpu.numpy_numbers import (
     HELPERS,
     as_cast,
     as_compared,
-    as_dividend,
+    as_divided,
     as_divisor,
     as_integer,
     as_stored,
@@ -166,7 +166,11 @@ class KeepTypes(FunctionPass):
         elif names.is_weak(value.rhs) and not names.is_weak(value.lhs):
             value.rhs = call(change, value.rhs, value.lhs)
         elif value.fn is operator.truediv and not names.is_weak(value.lhs):
-            value.lhs = call(as_dividend, value.lhs, value.rhs)
+            # A call ends the loop that Numba makes of neighbouring operations: not between this one and another, if possible.
+            if _is_operation(value.rhs, names) and not _is_operation(value.lhs, names):
+                value.lhs = call(as_divided, value.lhs, value.rhs)
+            else:
+                value.rhs = call(as_divided, value.rhs, value.lhs)
 
     @staticmethod
     def _call(value: Any, names: Names, call: Callable[..., Any], known: Callable[[Any], Any]) -> Any:
@@ -231,6 +235,11 @@ def _flatten(block: Any) -> None:
             statement.value = call(with_axes, statement.loc, statement.value, given)
         body.append(statement)
     block.body = body
+
+
+def _is_operation(variable: Any, names: Names) -> bool:
+    value = names.definitions.get(variable.name)
+    return isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop", "unary")
 
 
 def _element_type(named: Any) -> Any:

@@ -25,8 +25,8 @@ def as_divisor(weak: Any, _other: Any) -> Any:
     return weak
 
 
-def as_dividend(value: Any, _other: Any) -> Any:
-    """A number or an array that is divided by another one of the user, both not weak."""
+def as_divided(value: Any, _other: Any) -> Any:
+    """One of the two sides of a division, of which neither is weak: NumPy divides integers as float64."""
     return value
 
 
@@ -134,12 +134,13 @@ def _(value: Any, other: Any) -> Any:
     return _weak_float(types.unliteral(value), types.float64 if isinstance(element, _WHOLE) else element)
 
 
-@_rule(as_dividend)
+@_rule(as_divided)
 def _(value: Any, other: Any) -> Any:
     kinds = [types.unliteral(kind) for kind in (value, other)]
-    if all(isinstance(element_of(kind), _WHOLE) for kind in kinds) and isinstance(kinds[0], types.Array):
-        return lambda value, other: value.astype(np.float64)
-    return lambda value, other: value
+    arrays = [isinstance(kind, types.Array) for kind in kinds]
+    if not any(arrays) or not all(isinstance(element_of(kind), _WHOLE) for kind in kinds):
+        return lambda value, other: value
+    return (lambda value, other: value.astype(np.float64)) if arrays[0] else (lambda value, other: np.float64(value))
 
 
 @_rule(as_compared)
@@ -340,4 +341,4 @@ def _(result: Any, array: Any) -> Any:
     return lambda result, array: result
 
 
-HELPERS = {flat, with_axes, as_weak, as_divisor, as_dividend, as_compared, as_stored, store, as_integer, as_cast, where}
+HELPERS = {flat, with_axes, as_weak, as_divided, as_divisor, as_compared, as_stored, store, as_integer, as_cast, where}
