@@ -39,8 +39,7 @@ _BACKEND = """
     GetCudaVersion GetCufftVersion GetCxx11AbiFlag GetDeviceBufferGrowthFactor GetHostBufferGrowthFactor
     GetHostBufferShrinkThreshold GetNppVersion GetNvimgcodecVersion GetNvjpegVersion GetOpenCVVersion GetSchema
     GetSchemaAndTarget Init IsDriverInitialized LoadDefaultPlugins LoadDirectory LoadLibrary OpSchema OpSpec PipelineDebug
-    SetCUDACurrentDevice
-    SharedMem Stream TryGetSchema check_cuda_runtime
+    SetCUDACurrentDevice SharedMem Stream TryGetSchema check_cuda_runtime
 """
 _PICKLES = Absent("functions are sent to worker processes without it", "leave `py_callback_pickler` out")
 _EAGER = Absent(

@@ -370,8 +370,8 @@ class Loop:
             self._skipped = Handing()
             for pipeline in self.pipelines:
                 pipeline._begin(self, self.ending)
-                pipeline._prefetch()
-                with suppress(Exception):  # no caller wants this batch
+                with suppress(Exception):  # no caller wants this batch, and iter_setup() may have none
+                    pipeline._prefetch()
                     pipeline._deliver(self._skipped)
             self._skipped.given()
 

@@ -616,7 +616,7 @@ def test_subclasses_may_have_attributes_of_their_own():
 @pytest.mark.parametrize("prepare", [False, True])
 @pytest.mark.parametrize("size", [-1, 12, 10])
 def test_iter_setup_ends_an_epoch(size, prepare):
-    """Every batch that iter_setup has fed is delivered before its StopIteration ends the epoch, and the next one begins anew."""
+    """StopIteration of iter_setup ends the epoch after the last batch that it fed. The next epoch has all batches again."""
 
     class Fed(Pipeline):
         def __init__(self):
@@ -634,6 +634,11 @@ def test_iter_setup_ends_an_epoch(size, prepare):
                 self.batches = iter(range(3))
                 raise
 
+    if size == 10:  # the rest of the epoch is skipped, also if the source has no more batches
+        dropping = DALIGenericIterator(Fed(), ["x"], size=6, last_batch_policy=DROP)
+        for expected in [[0], [2], [0]]:
+            assert [int(batch[0]["x"][0][0]) for batch in dropping] == expected
+            dropping.reset()
     iterator = DALIGenericIterator(
         Fed(), ["x"], size=size, auto_reset=True, last_batch_policy=PARTIAL, prepare_first_batch=prepare
     )
