@@ -11,17 +11,33 @@ import numpy as np
 from pipeflow.kernels.cpu.jit import NUMBER, kernel, machine_code, plain
 
 LANES = 8  # partial sums, so that an addition need not wait for the one before
+CHANNELS = 3  # of a pixel: the compiler makes vectors of loops over so many neighbours, if it knows their number
+
+
+@kernel(fastmath=False)
+def _add_neighbours(data, count, power, out):
+    """Sums of ``count`` elements that are next to each other."""
+    for o in range(out.size):
+        total = out.dtype.type(0)
+        for k in range(count):
+            value = out.dtype.type(data[o * count + k])
+            total += value * value if power == 2 else value
+        out[o] = total
 
 
 @kernel
 def add_up(data, power, out):
     outer, reduced, inner = data.shape
-    for o in range(outer):
-        target = out[o]
-        if inner == 1:
+    if inner == 1 and reduced == CHANNELS:
+        _add_neighbours(data.reshape(data.size), CHANNELS, power, out.reshape(outer))
+    elif inner == 1 and reduced < LANES:
+        _add_neighbours(data.reshape(data.size), reduced, power, out.reshape(outer))
+    elif inner == 1:
+        total = np.empty(LANES, out.dtype)
+        whole = reduced // LANES
+        for o in range(outer):
             row = data[o].reshape(reduced)
-            total = np.zeros(LANES, out.dtype)
-            whole = reduced // LANES
+            total[:] = 0
             for i in range(whole):
                 for lane in range(LANES):
                     value = out.dtype.type(row[i * LANES + lane])
@@ -29,18 +45,20 @@ def add_up(data, power, out):
             for i in range(whole * LANES, reduced):
                 value = out.dtype.type(row[i])
                 total[0] += value * value if power == 2 else value
-            target[0] = total.sum()
-            continue
-        target[:] = 0
-        for r in range(reduced):
-            row = data[o, r]
-            if power == 2:
-                for i in range(inner):
-                    value = out.dtype.type(row[i])
-                    target[i] += value * value
-            else:
-                for i in range(inner):
-                    target[i] += out.dtype.type(row[i])
+            out[o, 0] = total.sum()
+    else:
+        for o in range(outer):
+            target = out[o]
+            target[:] = 0
+            for r in range(reduced):
+                row = data[o, r]
+                if power == 2:
+                    for i in range(inner):
+                        value = out.dtype.type(row[i])
+                        target[i] += value * value
+                else:
+                    for i in range(inner):
+                        target[i] += out.dtype.type(row[i])
 
 
 @kernel
@@ -56,23 +74,56 @@ def add_distances(data, mean, out):
                 target[i] += distance * distance
 
 
-@kernel
-def pick_extremes(data, largest, out):
-    """The smallest or the largest values; NaN if there is one, as in NumPy."""
+@kernel(inline="always")
+def _better(best, value, largest):
+    more = value > best if largest else value < best
+    return value if more | (value != value) else best
+
+
+@kernel(inline="always")
+def _pick_neighbours(data, count, largest, out):
+    for o in range(out.size):
+        best = data[o * count]
+        for k in range(1, count):
+            best = _better(best, data[o * count + k], largest)
+        out[o] = best
+
+
+@kernel(inline="always")
+def _pick(data, largest, out):
     outer, reduced, inner = data.shape
+    if inner == 1:
+        flat, found = data.reshape(data.size), out.reshape(outer)
+        if reduced == CHANNELS:
+            _pick_neighbours(flat, CHANNELS, largest, found)
+        else:
+            _pick_neighbours(flat, reduced, largest, found)
+        return
+    whole = 1 + (reduced - 1) // 4 * 4
     for o in range(outer):
         target = out[o]
         target[:] = data[o, 0]
-        for r in range(1, reduced):
+        for r in range(1, whole, 4):
+            one, two, three, four = data[o, r], data[o, r + 1], data[o, r + 2], data[o, r + 3]
+            for i in range(inner):
+                best = _better(_better(target[i], one[i], largest), two[i], largest)
+                target[i] = _better(_better(best, three[i], largest), four[i], largest)
+        for r in range(whole, reduced):
             row = data[o, r]
-            if largest:
-                for i in range(inner):
-                    if row[i] > target[i] or row[i] != row[i]:
-                        target[i] = row[i]
-            else:
-                for i in range(inner):
-                    if row[i] < target[i] or row[i] != row[i]:
-                        target[i] = row[i]
+            for i in range(inner):
+                target[i] = _better(target[i], row[i], largest)
+
+
+@kernel
+def pick_extremes(data, largest, out):
+    """The smallest or the largest values; NaN if there is one, as in NumPy.
+
+    The compiler makes vectors of these loops only if every element is stored and ``largest`` is a constant.
+    """
+    if largest:
+        _pick(data, True, out)
+    else:
+        _pick(data, False, out)
 
 
 FOLDS = 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2
@@ -111,7 +162,7 @@ def sums(data: np.ndarray, power: int) -> np.ndarray:
     wide = folded(plain(data))
     out = np.empty((outer, wide.shape[2]), kind)
     add_up(wide, power, out)
-    return out.reshape(outer, -1, inner).sum(1, dtype=kind)
+    return out if wide.shape[2] == inner else out.reshape(outer, -1, inner).sum(1, dtype=kind)
 
 
 def squared_distances(data: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -120,7 +171,7 @@ def squared_distances(data: np.ndarray, mean: np.ndarray) -> np.ndarray:
     wide = folded(plain(data))
     out = np.empty((outer, wide.shape[2]), np.float64)
     add_distances(wide, np.ascontiguousarray(np.tile(mean, wide.shape[2] // inner)), out)
-    return out.reshape(outer, -1, inner).sum(1)
+    return out if wide.shape[2] == inner else out.reshape(outer, -1, inner).sum(1)
 
 
 def extremes(data: np.ndarray, largest: bool) -> np.ndarray:
@@ -129,6 +180,8 @@ def extremes(data: np.ndarray, largest: bool) -> np.ndarray:
     wide = folded(plain(data))
     out = np.empty((outer, wide.shape[2]), data.dtype)
     pick_extremes(wide, largest, out)
+    if wide.shape[2] == inner:
+        return out
     parts = out.reshape(outer, -1, inner)
     return parts.max(1) if largest else parts.min(1)
 
