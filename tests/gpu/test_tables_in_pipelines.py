@@ -67,7 +67,8 @@ def test_the_keys_of_random_numbers_are_those_of_compiled_code(launches, planned
 
     def seen(definition):
         monkeypatch.setattr(seeds, "compiled", None)
-        monkeypatch.setattr(late_code._random_numbers, "_loaded", False)  # another test of this process may have loaded it
+        # another test of this process may have loaded it
+        monkeypatch.setattr(late_code._random_numbers, "_loaded", False)
         loading = built(definition)
         loading.run()
         return seeds.compiled is not None
