@@ -16,7 +16,7 @@ PAGE = """Sums over the neighbourhood of each pixel."""
 
 FLOAT = np.dtype(np.float32)
 # As in displacement.py; DALI has other names for them here.
-BORDERS = {"constant": 0, "clamp": 1, "reflect_1001": 2, "reflect_101": 3, "wrap": 4}
+BORDERS = {"constant": 0, "clamp": 1, "reflect_1001": 2, "reflect_101": 3, "wrap": 4, "1001": 2, "101": 3}
 
 
 def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.ndarray, np.ndarray]]:

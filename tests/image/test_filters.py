@@ -34,7 +34,8 @@ def test_a_filter_is_a_correlation():
         ({}, [5, 6, 9, 10]), ({"border": "reflect_1001"}, [4, 6, 9, 11]), ({"border": "clamp"}, [4, 6, 9, 11]),
         ({"border": "wrap"}, [7, 6, 9, 8]), ({"border": "constant"}, [3, 6, 9, 7]), ({"mode": "valid"}, [6, 9]),
         ({"border": "clamp", "anchor": (0, 0)}, [6, 9, 11, 12]), ({"border": "clamp", "anchor": 0}, [6, 9, 11, 12]),
-        ({"border": "clamp", "anchor": (-1, 2)}, [3, 4, 6, 9]),
+        ({"border": "clamp", "anchor": (-1, 2)}, [3, 4, 6, 9]), ({"border": "101"}, [5, 6, 9, 10]),
+        ({"border": "1001"}, [4, 6, 9, 11]),
     ],
     ids=str,
 )  # fmt: skip
