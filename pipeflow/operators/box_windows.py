@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import combinations
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,8 @@ def options_of(args: Any, ndim: int, fixed: np.ndarray, extents: np.ndarray) -> 
         MOST_WINDOWS if args.total_num_attempts < 0 else args.total_num_attempts,
         args.threshold_type == "overlap",
         bool(args.all_boxes_above_threshold),
-        -1.0 if args.bbox_prune_threshold is None else float(args.bbox_prune_threshold),
+        # the least positive number in place of 0: a box that only touches the window has no share in it
+        -1.0 if args.bbox_prune_threshold is None else max(float(args.bbox_prune_threshold), float_info.min),
     )
 
 

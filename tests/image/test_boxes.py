@@ -182,6 +182,7 @@ WINDOWS = [
         "allow_no_crop": False,
     },
     {"thresholds": [0.2], "all_boxes_above_threshold": False, "scaling": [0.3, 0.9], "allow_no_crop": False},
+    {"bbox_prune_threshold": 0.0, "scaling": [0.2, 0.6], "allow_no_crop": False},
     {"bbox_prune_threshold": 0.6, "scaling": [0.3, 0.9], "aspect_ratio": [1.0, 3.0], "allow_no_crop": False},
     {"scaling": [0.5, 1.8], "aspect_ratio": [0.5, 2.0], "allow_no_crop": False},
     {"scaling": [1.2, 2.0], "allow_no_crop": False},
@@ -227,7 +228,7 @@ def test_windows_are_as_asked(options):
             options.get("thresholds", [0])
         ) - 1e-6
         if "bbox_prune_threshold" in options:
-            kept = common / own >= options["bbox_prune_threshold"]
+            kept = (common / own >= options["bbox_prune_threshold"]) & (common > 0)
         else:
             middle = (BOXES[:, :2].astype(np.float64) + BOXES[:, 2:]) / 2
             if (np.abs(middle - low) < 1e-6).any() or (np.abs(middle - high) < 1e-6).any():
