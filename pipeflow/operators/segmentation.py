@@ -97,6 +97,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 # segmentation.random_object_bbox
 
 FORMATS = ("anchor_shape", "start_end", "box")
+LIMITS = np.iinfo(np.int32)
 
 
 def drawn(weights: Any, number: float) -> int:
@@ -105,6 +106,18 @@ def drawn(weights: Any, number: float) -> int:
     if not len(sums) or not sums[-1] > 0:
         return -1
     return int(np.searchsorted(sums, number * sums[-1], side="right"))
+
+
+def background_of(background: int | None, classes: Sequence[int] | None) -> int:
+    """The given background; by default 0, or the first number below all classes (or below the largest INT32) that is free."""
+    if background is not None:
+        return background
+    if not classes or 0 not in classes:
+        return 0
+    number = min(classes) - 1 if min(classes) > LIMITS.min else LIMITS.max
+    while number in classes:
+        number -= 1
+    return number
 
 
 def class_weights_of(args: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +163,7 @@ def random_object_bbox(
     /,
     *,
     foreground_prob: Arg[float] = default(1.0, "probability that an object is chosen, and not the whole mask"),
-    background: Arg[int] = default(0, "value of the background"),
+    background: Arg[int] = default(None, "value of the background; default: 0, or if 0 is a class, the next one below"),
     classes: Arg[Ints] = default(None, "values of objects; default: all values except the background"),
     class_weights: Arg[Floats] = default(
         None, "relative probabilities of the classes; without classes, those of the values 1, 2, and so on"
@@ -174,7 +187,8 @@ def random_object_bbox(
     First a class is drawn, then one of its objects. An end is the first index after the box. If there is no object, or
     with the probability ``1 - foreground_prob``, the box is the whole mask.
     """
-    low, high, number = np.zeros(mask.ndim, np.int64), np.array(mask.shape), background
+    number = background = background_of(background, classes)
+    low, high = np.zeros(mask.ndim, np.int64), np.array(mask.shape)
     if mask.size and key.unit(0) < foreground_prob:
         options = Args(classes=classes, class_weights=class_weights, background=background)
         labels, starts, ends = kernels.segmentation.components(mask, background, ignore_class)
@@ -350,6 +364,8 @@ def roi_random_crop(
     Each axis is drawn separately. If data is an input, only its extents are used.
     """
     ndim = len(crop_shape)
+    if min(crop_shape, default=0) < 0:
+        raise ValueError(f"crop_shape must not be negative, got {tuple(crop_shape)}")
     if in_shape is not None and data is not None:
         raise ValueError("the data is an input and has its extents: leave out in_shape")
     extents = in_shape if data is None else data.shape[:ndim]
@@ -415,7 +431,7 @@ def first_elements(region: Sequence[Any], inputs: Sequence[Any]) -> tuple[np.nda
     sizes, starts, ends, extents, shapes = region
     ndim = sizes.shape[1]
     ends = starts + extents if ends is None else ends
-    require(starts.shape[1] == ends.shape[1] == ndim)
+    require(starts.shape[1] == ends.shape[1] == ndim and (sizes >= 0).all())
     low, high = np.minimum(starts, ends - sizes), np.maximum(starts, ends - sizes)
     if inputs:
         require(shapes is None and inputs[0][0].ndim >= ndim)

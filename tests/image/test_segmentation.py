@@ -110,6 +110,25 @@ def test_objects_as_a_flood_finds_them(shape):
     assert len(found) > 0.8 * len(expected)
 
 
+@pytest.mark.parametrize(
+    ("classes", "background"),
+    [
+        ([1, 2], 0), ([0, 1], -1), ([-1, 1], 0), ([0, -5], -6), ([-(2**31), 0], 2**31 - 1),
+        ([-(2**31), 2**31 - 1, 0, 2**31 - 2], 2**31 - 3),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_background_is_no_class(classes, background):
+    """Without a background it is 0, or the next number below the classes if 0 is one of them."""
+    mask = np.array([0, 1, 2, 3], np.uint32)
+    options = {"format": "box", "output_class": True, "foreground_prob": 0.0}
+    box, number = fn.segmentation.random_object_bbox(mask, classes=classes, **options)
+    assert (box.tolist(), int(number)) == ([0, 4], background)
+    if background == -1:
+        box, number = fn.segmentation.random_object_bbox(mask, classes=[0], **{**options, "foreground_prob": 1.0})
+        assert (box.tolist(), int(number)) == ([0, 1], 0)
+
+
 def test_wrong_objects_are_explained():
     """Formats, classes, weights and thresholds that do not fit."""
     box = fn.segmentation.random_object_bbox
@@ -179,6 +198,11 @@ def test_windows_around_a_region():
         "roi_start has 1 values, crop_shape has 2",
         ValueError,
         lambda: draw(crop_shape=[4, 2], roi_start=[2], roi_end=[4]),
+    )
+    refused(
+        "crop_shape must not be negative",
+        ValueError,
+        lambda: draw(crop_shape=[-1], roi_start=[1], roi_end=[3], in_shape=[4]),
     )
     refused(
         "leave out in_shape", ValueError, lambda: draw(data, crop_shape=[1], roi_start=[0], roi_end=[1], in_shape=[1])
