@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import (
+    UNKNOWN,
     Arg,
     Args,
     Floats,
@@ -176,8 +177,10 @@ def _(args: Any) -> None:
 
 @warp_perspective.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    if len(specs) > 1 and (args.matrix is UNKNOWN or args.matrix):
+        raise ValueError("the second input is the matrix: leave out the argument matrix")
     spec = specs[0]
-    extents = given_size(args.size, 2)
+    extents = given_size(tuple(args.size), 2)  # unlike those of warp_affine, extents of single samples are rounded too
     if extents is None:
         return spec
     shape = list(spec.shape)

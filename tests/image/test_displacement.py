@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeflow import fn, types
+from pipeflow import fn, pipeline_def, types
 from pipeflow.operators.displacement import perspective_matrix
 from pipeflow.tensors import TensorListCPU
 
@@ -18,6 +18,20 @@ def refused(match, kind, call):
     """The call fails with this type and words."""
     with pytest.raises(kind, match=match):
         call()
+
+
+def test_fractions_of_extents_are_rounded():
+    """Also in extents that belong to single samples, which warp_affine cuts. A matrix is given once."""
+    given = np.float32([[2.5, 3.4]])
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define(**options):
+        image, matrix = fn.constant(fdata=[1.0] * 12, shape=(4, 3, 1)), np.eye(3, dtype=np.float32)
+        return fn.warp_perspective(fn.reshape(image, layout="HWC"), matrix, size=fn.external_source([given]), **options)
+
+    assert define().run()[0].shape() == [(3, 3, 1)]
+    with pytest.raises(ValueError, match="the second input is the matrix: leave out"):
+        define(matrix=np.eye(3, dtype=np.float32)).run()
 
 
 def test_perspective_by_hand():
