@@ -176,8 +176,14 @@ class Bound:
 
             results = self._one(self._kind(images, inner), images, values, key, place, source)
             if not blocks:
-                blocks += [allocate(i, (count, *x.shape), x.dtype) for i, x in enumerate(results)]
-            for block, result in zip(blocks, results, strict=True):
+                once = self.op.once
+                shapes = [x.shape if i in once else (count, *x.shape) for i, x in enumerate(results)]
+                blocks += [allocate(i, shape, x.dtype) for i, (shape, x) in enumerate(zip(shapes, results))]
+                for i in once[: len(results) - 1]:
+                    blocks[i][...] = results[i]
+            for i, (block, result) in enumerate(zip(blocks, results, strict=True)):
+                if i in self.op.once:
+                    continue
                 if block.shape[1:] != result.shape:
                     raise ValueError(f"frame {frame} has shape {result.shape}, the first one {block.shape[1:]}")
                 if not np.may_share_memory(block[frame], result):
@@ -185,13 +191,14 @@ class Bound:
         return tuple(blocks)
 
     def _shared(self, parts: Sequence[Any], layouts: tuple[str, ...]) -> dict[str, Any]:
-        """The largest extents of the frames' results, as the argument that gives every result this size."""
-        shapes = []
+        """Extents for the results of all frames, as the argument that gives every result this size."""
+        op, frames = self.op, []
+        assert op.frames_share is not None
         for images, own in parts:
             values = {name: x if type(x) in READY else self._converted(name, x) for name, x in own.items()}
-            (spec,) = self.op.specs(self._specs(images, layouts), {**self.constants, **values}, 1)
-            shapes.append(spec.shape[:-1])
-        return {self.op.frames_share: OfSample(shared_extents(shapes))}
+            frames.append((self._specs(images, layouts)[0], Args(**{**self.constants, **values})))
+        name, extents_of = op.frames_share
+        return {name: OfSample(shared_extents([extents_of(*frame) for frame in frames]))}
 
     def _one(
         self,
@@ -504,12 +511,15 @@ def _allocators(count: int) -> Callable[[], Any]:
     return lambda: allocate if count == 1 else (allocate,) * count
 
 
-def shared_extents(shapes: Sequence[Sequence[int]]) -> list[int]:
-    """Extents that contain all shapes: odd if most extents of the axis are odd, so that few centres move by half a pixel."""
+def shared_extents(frames: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
+    """Extents that contain the results of all frames, from the least extents of each and those it has alone: odd if most of the
+    latter are odd, so that few centres move by half a pixel.
+    """
     found = []
-    for extents in zip(*shapes, strict=True):
-        odd = 2 * sum(extent % 2 for extent in extents) > len(extents)
-        found.append(max(extents) + (max(extents) % 2 != odd))
+    for axis in zip(*[zip(*extents, strict=True) for extents in frames], strict=True):
+        largest = max(least for least, _ in axis)
+        odd = 2 * sum(own % 2 for _, own in axis) > len(axis)
+        found.append(largest + (largest % 2 != odd))
     return found
 
 

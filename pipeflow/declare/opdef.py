@@ -36,6 +36,8 @@ Part = Literal[
 
 
 MOST_INPUTS = 256
+# An argument, and a function: the least extents of the result for a frame, and the extents that it has alone.
+FramesShare = tuple[str, Callable[[Spec, Args], tuple[Sequence[int], Sequence[int]]]]
 Signature = tuple[tuple[Param, ...], int, frozenset[str] | None]  # parameters, number of outputs, and ``OpDef.own``
 
 
@@ -123,7 +125,8 @@ class OpDef:
     by_frame: bool = False
     marks_frames: bool = False
     host_inputs: bool = False  # the inputs after the first are numbers that the host reads
-    frames_share: str = ""  # the argument that gives all frames the largest extents of their results
+    frames_share: FramesShare | None = None
+    once: tuple[int, ...] = ()  # the outputs that a sequence has once, because they are the same for all frames
     written_as: str = ""  # the name in messages, if a pass of the compiler put the operator in place of another
     dali_class: str = ""  # the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``
     codec_hook: Callable[[Args], bool] | None = None
@@ -510,13 +513,9 @@ class OpDef:
             if self.frames_of(inputs[0].layout or ""):
                 frames = inputs[0].shape[0]
                 inner = [Spec(x.shape[1:], x.dtype, x.layout[1:]) if (x.layout or "")[:1] == "F" else x for x in inputs]
+                found = self.specs(inner, values, count)
                 return tuple(
-                    Spec(
-                        None if spec.shape is None else (frames, *spec.shape),
-                        spec.dtype,
-                        "F" + spec.layout if spec.layout else spec.layout,
-                    )
-                    for spec in self.specs(inner, values, count)
+                    [spec if number in self.once else spec.framed(frames) for number, spec in enumerate(found)]
                 )
         try:
             result = self.infer_hook(tuple(spec.open() for spec in inputs), self.known(values))

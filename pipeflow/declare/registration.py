@@ -15,7 +15,7 @@ from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
 from pipeflow.declare.eager import NAMES, again, eager
-from pipeflow.declare.opdef import OpDef, Part, Signature
+from pipeflow.declare.opdef import FramesShare, OpDef, Part, Signature
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import Spec
@@ -186,7 +186,8 @@ def operator(
     role: Part = "work",
     compiled: bool = False,
     begins_in_numpy: bool = False,
-    frames_share: str = "",
+    frames_share: FramesShare | None = None,
+    once: Sequence[int] = (),
     written_as: str = "",
     dali_class: str = "",
 ) -> Callable[[Callable[..., Any]], OpFunction]:
@@ -205,6 +206,9 @@ def operator(
       Every other rule is a function next to the body, ``@name.infer``.
     - ``generic``: if the data has no layout, the result has none. Without it, the result has the layout that the operator
       assumes.
+    - ``frames_share``: an argument for the extents of the result, and ``(Spec of a frame, args) -> the least extents of its
+      result, the extents that it has alone``: the results of frames with arguments of their own get the same extents.
+    - ``once``: the numbers of outputs that a sequence has once, because they are the same for all its frames.
     - ``by_frame``: for operators without ``layouts``: arguments with a value for each frame (``fn.per_frame``), and matrices for
       each frame, make one result for each frame.
     - ``marks_frames``: the result has a value for each frame.
@@ -262,6 +266,7 @@ def operator(
             compiled=compiled,
             begins_in_numpy=begins_in_numpy,
             frames_share=frames_share,
+            once=tuple(once),
             by_frame=by_frame,
             marks_frames=marks_frames,
             host_inputs=host_inputs,

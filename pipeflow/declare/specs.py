@@ -88,6 +88,11 @@ class Spec:
         object.__setattr__(spec, "layout", self.layout)
         return spec
 
+    def framed(self, frames: int | None) -> "Spec":
+        """The description of so many of them along a new first axis F."""
+        shape = None if self.shape is None else (frames, *self.shape)
+        return Spec(shape, self.dtype, "F" + self.layout if self.layout else self.layout)
+
     def __str__(self) -> str:
         shape = (
             "?" if self.shape is None else "x".join("?" if dim is None else str(dim) for dim in self.shape) or "scalar"

@@ -298,8 +298,9 @@ class DevicePlanner:
         ]
         shared = {}
         if op.frames_share and varying:
-            shapes = [self.infer(part, inner).shape[:-1] for part in parts]
-            shared = {op.frames_share: np.array(shared_extents(shapes))}
+            name, extents_of = op.frames_share
+            alone = [(Spec(x.inputs[0].shape, x.inputs[0].dtype, inner[0]), self._infer(x, inner)[1]) for x in parts]
+            shared = {name: np.array(shared_extents([extents_of(*frame) for frame in alone]))}
         for frame, part in enumerate(parts):
             if items and not varying:
                 items.append(items[0]._replace(inputs=tuple(part.inputs)))
@@ -310,9 +311,9 @@ class DevicePlanner:
                 if spec.shape != one.shape:
                     raise ValueError(f"frame {frame} has shape {spec.shape}, the first one {one.shape}")
             items.append(item)
-        whole = [_unplaced(Spec((frames, *spec.shape), spec.dtype, spec.layout)) for spec in first]
-        found = tuple("F" + spec.layout if spec.layout else "" for spec in first)
-        return _PlannedSample(whole, found, items, framed=True)
+        framed = [spec if number in op.once else spec.framed(frames) for number, spec in enumerate(first)]
+        found = tuple([spec.layout or "" for spec in framed])
+        return _PlannedSample([_unplaced(spec) for spec in framed], found, items, framed=True, once=op.once)
 
     def _item(self, sample: SampleValues, layouts: Sequence[str]) -> tuple[tuple[Spec, ...], Item]:
         if sample.arguments or sample.numbers or not self._by_shapes:
@@ -379,12 +380,15 @@ class _PlannedSample:
     layouts: tuple[str, ...]
     items: list[Item]  # one, or one for each frame
     framed: bool = False
+    once: tuple[int, ...] = ()
 
     def placed(self) -> list[Item]:
         """The items, after the outputs have memory."""
+        if not self.framed:
+            return [self.items[0]._replace(outputs=tuple(self.outputs))]
         return [
-            item._replace(outputs=tuple(x.frame(number) if self.framed else x for x in self.outputs))
-            for number, item in enumerate(self.items)
+            item._replace(outputs=tuple(x if i in self.once else x.frame(frame) for i, x in enumerate(self.outputs)))
+            for frame, item in enumerate(self.items)
         ]
 
 

@@ -84,6 +84,7 @@ MIRROR = parameters(mirror=(Arg[int], 0, "1 mirrors left to right, 2 top to bott
     takes=RESIZE | FILTERS | REGION | SAVE_ATTRS | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
+    once=[1],
     gpu=True,
     no_effect=IGNORED,
     examples=["fn.resize(image, size=(20, 30))"],

@@ -279,12 +279,15 @@ def squeeze(
 def left_axes(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
     """The axes that remain after axes of extent 1 are removed."""
     chosen = axes_of(layout, len(shape), axes, names)
+    left = [axis for axis in range(len(shape)) if axis not in chosen]
+    if any(shape[axis] is UNKNOWN or shape[axis] == 0 for axis in left):
+        return left  # data without elements remains without elements
     for axis in chosen:
         if shape[axis] is not UNKNOWN and shape[axis] != 1:
             raise ValueError(
                 f"axis {axis} has extent {shape[axis]} in {tuple(shape)}: only axes of extent 1 can be removed"
             )
-    return [axis for axis in range(len(shape)) if axis not in chosen]
+    return left
 
 
 squeeze.shares(squeezed)

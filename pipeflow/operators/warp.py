@@ -31,17 +31,28 @@ from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
 PAGE = """Operators that turn images, or move their pixels by a matrix."""
 
 
-def canvas(extents: Sequence[int], angle: float) -> list[int]:
-    """Height and width that contain the turned image.
+def grown(extents: Sequence[int], angle: float, axis: Any) -> tuple[list[int], list[int]]:
+    """The least extents that contain the turned image or volume, and the old extents in the order of the new axes.
 
-    Even extents stay even and odd ones odd, so that the centre does not move.
+    A new axis is like the old axis that is nearest to its direction.
     """
-    height, width = extents
-    radians = float(np.float32(angle) * np.float32(math.pi / 180))  # float32 as in DALI: it decides at 45 degrees
-    cos, sin = abs(math.cos(radians)), abs(math.sin(radians))
-    wide, tall = math.ceil(cos * width + sin * height - 0.01), math.ceil(cos * height + sin * width - 0.01)
-    parity = (height, width) if sin <= cos else (width, height)
-    return [tall + (tall - parity[0]) % 2, wide + (wide - parity[1]) % 2]
+    if len(extents) == 2:
+        height, width = extents
+        radians = float(np.float32(angle) * np.float32(math.pi / 180))  # float32 as in DALI: it decides at 45 degrees
+        cos, sin = abs(math.cos(radians)), abs(math.sin(radians))
+        least = [math.ceil(cos * height + sin * width - 0.01), math.ceil(cos * width + sin * height - 0.01)]
+        return least, [height, width] if sin <= cos else [width, height]
+    turn = np.abs(turned(axis, angle))
+    exact = turn @ np.array(extents[::-1], float)
+    nearest = [extents[::-1][int(np.argmax(row))] for row in turn]
+    return [math.ceil(extent - 0.01) for extent in exact][::-1], nearest[::-1]
+
+
+def canvas(extents: Sequence[int], angle: float, axis: Any = None) -> list[int]:
+    """The extents that contain the turned image or volume: even extents stay even and odd ones odd, so that the centre does
+    not move.
+    """
+    return [least + (least - old) % 2 for least, old in zip(*grown(extents, angle, axis), strict=True)]
 
 
 def canvases(extents: np.ndarray, angles: np.ndarray) -> np.ndarray:
@@ -52,8 +63,8 @@ def canvases(extents: np.ndarray, angles: np.ndarray) -> np.ndarray:
     found = np.empty((len(angles), 2), np.int64)
     upright = sin <= cos
     for axis, (own, other) in enumerate(((height, width), (width, height))):
-        grown = np.ceil(cos * own + sin * other - 0.01).astype(np.int64)
-        found[:, axis] = grown + (grown - np.where(upright, own, other)) % 2
+        least = np.ceil(cos * own + sin * other - 0.01).astype(np.int64)
+        found[:, axis] = least + (least - np.where(upright, own, other)) % 2
     return found
 
 
@@ -95,13 +106,19 @@ def border(fill_value: float | None, dtype: np.dtype) -> float | None:
     return float(kernels.casting.as_type(np.array([fill_value]), dtype)[0])
 
 
+def frame_extents(spec: Spec, args: Any) -> tuple[list[int], list[int]]:
+    """The least extents of the canvas of a frame, and those it has alone."""
+    own = rotated_extents(spec.shape[:-1], args.angle, args.axis, args.size, args.keep_size)
+    return own if args.size or args.keep_size else grown(spec.shape[:-1], args.angle, args.axis)[0], own
+
+
 @operator(
     "rotate",
     compiled=True,
     takes=WARP | DTYPE,
     layouts="HWC FHWC DHWC FDHWC",
     sequences=True,
-    frames_share="size",
+    frames_share=("size", frame_extents),
     gpu=True,
     former=FORMER_DTYPE,
     examples=["fn.rotate(image, angle=30.0)"],
@@ -185,14 +202,7 @@ def rotated_extents(extents: Sequence[int], angle: float, axis: Any, size: Any, 
         return chosen
     if keep_size:
         return list(extents)
-    if ndim == 2:
-        return canvas(extents, angle)
-    turn = np.abs(turned(axis, angle))
-    exact = turn @ np.array(extents[::-1], float)
-    grown = [math.ceil(extent - 0.01) for extent in exact]
-    # a new axis is odd or even like the old axis that is nearest to its direction
-    parity = [extents[::-1][int(np.argmax(row))] for row in turn]
-    return [extent + (extent - odd) % 2 for extent, odd in zip(grown, parity, strict=True)][::-1]
+    return canvas(extents, angle, axis)
 
 
 @rotate.infer

@@ -265,6 +265,21 @@ def test_frames_that_turn_by_different_angles_share_the_largest_canvas():
         np.testing.assert_array_equal(out.at(0)[frame], expected)
 
 
+def test_the_canvas_of_frames_contains_each_by_itself():
+    """Frames of 8 x 5 by 0, 0 and 80 degrees need 8 x 5, 8 x 5 and 7 x 9. The last one alone has 7 x 10: odd and even like
+    5 and 8. Most frames alone are even along the first axis and odd along the second one, so all have 8 x 9.
+    """
+    angles = np.float32([0, 0, 80])
+
+    def definition():
+        frames = fn.external_source([[np.zeros((3, 8, 5, 1), np.uint8)]], layout="FHWC")
+        return fn.rotate(frames, angle=fn.per_frame(fn.external_source([[angles]])))
+
+    [out] = pipeline_def(definition, batch_size=1, num_threads=1)().run()
+    alone = [fn.rotate(np.zeros((8, 5, 1), np.uint8), angle=float(angle)).shape[:2] for angle in angles]
+    assert (out.shape(), alone) == ([(3, 8, 9, 1)], [(8, 5), (8, 5), (7, 10)])
+
+
 def test_dimensions_of_a_scale():
     """ndim counts where it is positive and one number is for all dimensions."""
     for arguments, ndim in (

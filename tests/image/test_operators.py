@@ -51,6 +51,22 @@ def test_a_resize_tells_the_original_size_on_request():
     assert extents.tolist() == [11, 14]
 
 
+def test_a_sequence_has_its_original_size_once():
+    """All frames have the same extents; in calls on arrays and in pipelines."""
+    video = np.stack([IMAGE, IMAGE, IMAGE])
+    _, extents = fn.resize(video, size=(7, 9), save_attrs=True)
+    assert extents.tolist() == [11, 14]
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        frames = fn.external_source(lambda: [video, video[:1]], layout="FHWC")
+        return fn.resize(frames, size=(7, 9), save_attrs=True)
+
+    frames, extents = define().run()
+    assert frames.shape() == [(3, 7, 9, 3), (1, 7, 9, 3)]
+    assert [sample.tolist() for sample in extents.as_array()] == [[11, 14], [11, 14]]
+
+
 def test_one_named_extent_is_enough():
     """The other axis keeps the ratio; 0 and None say nothing, and a 0 for every axis keeps the image."""
     for arguments in ({"resize_y": 22}, {"resize_y": 22, "resize_x": 0}, {"resize_y": 22, "resize_x": None}):
@@ -490,6 +506,9 @@ def test_shapes_and_orders():
         "innermost dimension has 7 bytes", ValueError, lambda: fn.reinterpret(np.zeros(7, np.uint8), dtype=types.INT16)
     )
     refused("only axes of extent 1", ValueError, lambda: fn.squeeze(np.zeros((3, 4)), axes=0))
+    refused("only axes of extent 1", ValueError, lambda: fn.squeeze(np.zeros((3, 0)), axes=1))
+    assert fn.squeeze(np.zeros((3, 0, 0)), axes=1).shape == (3, 0)  # no element before, none after
+    assert fn.squeeze(np.zeros((3, 0, 0)), axes=0).shape == (0, 0)
     refused("give either axes or axis_names", ValueError, lambda: fn.squeeze(np.zeros((3, 1))))
     refused("no permutation", ValueError, lambda: fn.transpose(IMAGE, perm=(0, 0, 1)))
 
