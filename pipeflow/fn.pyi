@@ -6265,7 +6265,7 @@ class segmentation:
         /,
         *,
         foreground_prob: float | DataNode | None = 1.0,
-        background: int | DataNode | None = 0,
+        background: int | DataNode | None = None,
         classes: int | Sequence[int] | DataNode | None = None,
         class_weights: float | Sequence[float] | DataNode | None = None,
         k_largest: int | None = None,
@@ -6284,7 +6284,7 @@ class segmentation:
 
         Arguments:
             foreground_prob: probability that an object is chosen, and not the whole mask
-            background: value of the background
+            background: value of the background; default: 0, or if 0 is a class, the next one below
             classes: values of objects; default: all values except the background
             class_weights: relative probabilities of the classes; without classes, those of the values 1, 2, and so on
             k_largest: choose among this many of the largest boxes of the class

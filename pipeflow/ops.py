@@ -28,7 +28,9 @@ class Operator:
         _check_names(self.op, self._arguments)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        return self.op.apply(inputs, {**self._arguments, **arguments})
+        own = self._arguments
+        later = {name: value for name, value in arguments.items() if value is not None or name not in own}
+        return self.op.apply(inputs, {**own, **later})
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())

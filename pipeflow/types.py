@@ -168,6 +168,8 @@ def as_dtype(value: Any) -> np.dtype:
     if isinstance(value, np.dtype):
         dtype = value
     elif isinstance(value, IntEnum):
+        if value in (IMAGE_TYPE, DATA_TYPE, INTERP_TYPE) and isinstance(value, DALIDataType):
+            return _TO_NUMPY[INT32]  # samples of names such as types.RGB are their numbers
         if not isinstance(value, DALIDataType) or value not in _TO_NUMPY:
             raise TypeError(f"{value!r} is not the type of any data")
         return _TO_NUMPY[value]

@@ -24,3 +24,18 @@ def test_a_constant_for_the_gpu_is_there():
     assert seen == ["gpu", "gpu", "gpu", "cpu", "cpu"]
     assert [np.asarray(sample).tolist() for sample in masked.samples()] == [[1, 3, 3], [0, 4, 12]] * 2
     assert np.asarray(constant[3]).tolist() == [5]
+
+
+@pytest.mark.parametrize("dtype", [types.DATA_TYPE, types.IMAGE_TYPE, types.INTERP_TYPE])
+def test_names_of_types_are_numbers(dtype):
+    """DALI's types of names such as types.INTERP_CUBIC are INT32, and become other types of integers."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        names = types.Constant([types.INTERP_CUBIC, types.INTERP_GAUSSIAN], dtype=dtype)
+        return names, fn.cast(names, dtype=types.INT64), fn.cast(fn.cast(np.uint8(3), dtype=dtype), dtype=types.UINT8)
+
+    names, wide, one = define().run()
+    assert (names.dtype, wide.dtype, one.dtype) == (types.INT32, types.INT64, types.UINT8)
+    assert names.as_array().tolist() == wide.as_array().tolist() == [[2, 5]] * 2
+    assert one.as_array().tolist() == [3, 3]

@@ -30,6 +30,12 @@ def test_an_unknown_argument_is_refused_at_construction():
     ops.random.Uniform(seed=3)
 
 
+def test_none_in_a_call_says_nothing():
+    """The object keeps the value it has."""
+    assert (ops.Brightness(brightness=2.0)(IMAGE, brightness=None) == 2 * IMAGE).all()
+    assert ops.Resize(size=(2, 3))(IMAGE, size=None).shape == (2, 3, 3)
+
+
 @pytest.mark.parametrize(
     ("name", "present"),
     [
