@@ -132,7 +132,7 @@ BY_NAME = {
 }
 
 # Files of on_gpu/ that have no operator: what several of the others share.
-SHARED_ON_GPU = {"__init__", "elementwise", "moves", "transposes"}
+SHARED_ON_GPU = {"__init__", "elementwise", "moves", "resize_rows", "transposes"}
 
 # What `import pipeflow` may not load.
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")

@@ -107,6 +107,7 @@ from pipeflow.declare.specs import Spec as Spec
 from pipeflow.declare.specs import UnknownValue as UnknownValue
 from pipeflow.declare.tables import NoTable as NoTable
 from pipeflow.declare.tables import SpecColumn as SpecColumn
+from pipeflow.declare.tables import all_of as all_of
 from pipeflow.declare.tables import argument_column as argument_column
 from pipeflow.declare.tables import half_up as half_up
 from pipeflow.declare.tables import require as require

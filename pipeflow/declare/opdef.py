@@ -16,6 +16,7 @@ from pipeflow.declare.many import Many
 from pipeflow.declare.parameters import REQUIRED, SEED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue
+from pipeflow.declare.tables import Loads
 from pipeflow.errors import UnsupportedType, widened
 
 _SPELLED = {
@@ -135,12 +136,10 @@ class OpDef:
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
     rows_hook: Callable[..., Any] | None = None
-    rows_load: tuple[Callable[[], bool], Callable[[], None]] | None = (
-        None  # compiled code that ``rows`` uses once it is there
-    )
+    rows_load: Loads | None = None  # compiled code that ``rows`` and ``gpu_table`` use once it is there
     many_hook: Callable[[Many], Sequence[Any]] | None = None
     batches_hook: Callable[[np.ndarray, Args], np.ndarray | None] | None = None
-    many_loads: tuple[Callable[[], bool], Callable[[], None]] | None = None
+    many_loads: Loads | None = None
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_for: Callable[[Args], bool] | None = None
     calls_share: bool = False

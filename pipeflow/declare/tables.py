@@ -12,6 +12,7 @@ are computed one by one. So errors are reported only by the body, and the tests 
 """
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,20 @@ def require(described: Any) -> None:
     """Raises NoTable unless a condition is true, for all samples if it is an array."""
     if not (described.all() if isinstance(described, np.ndarray) else described):  # np.all takes four times as long
         raise NoTable
+
+
+Loads = tuple[Callable[[], bool], Callable[[], None]]  # if compiled code is loaded, and the function that loads it
+
+
+def all_of(*loads: Loads) -> Loads:
+    """Several pieces of compiled code as one."""
+
+    def load() -> None:
+        for loaded, load_it in loads:
+            if not loaded():
+                load_it()
+
+    return (lambda: all(loaded() for loaded, _ in loads)), load
 
 
 _TYPES: dict[Any, type] = {bool: np.bool_, int: np.int64, float: np.float64}

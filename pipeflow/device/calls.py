@@ -136,9 +136,8 @@ class Launcher:
 
     def scratch_each(self, sizes: np.ndarray) -> np.ndarray:
         """The addresses of several pieces of such memory, with these numbers of bytes."""
-        places = sizes + (ALIGNMENT - 1) & -ALIGNMENT
-        ends = places.cumsum()
-        return ends - places + self.scratch(int(ends[-1]))
+        places, total = aligned_places(sizes)
+        return places + self.scratch(total)
 
     def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
         """An array in memory for data between two launches of this call."""
@@ -172,6 +171,13 @@ class DeviceCall(Launcher):
         super().__init__(memory)
         self.op = op
         self.items = items
+
+
+def aligned_places(sizes: np.ndarray) -> tuple[np.ndarray, int]:
+    """The aligned places of pieces of memory of these numbers of bytes, one after another, and the end of the last one."""
+    places = sizes + (ALIGNMENT - 1) & -ALIGNMENT  # a power of two: without the division of so many numbers
+    ends = places.cumsum()
+    return ends - places, int(ends[-1])
 
 
 def ceil_div(amount: Any, share: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.device.calls import ALIGNMENT
+from pipeflow.device.calls import ALIGNMENT, aligned_places
 from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceBlock, DeviceLease, Memory, Runtime
 
 log = logging.getLogger("pipeflow")
@@ -52,9 +52,7 @@ def offsets_column(sizes: np.ndarray) -> tuple[np.ndarray, int]:
     if not len(sizes) or (sizes == sizes[0]).all():
         step = int(sizes[0]) if len(sizes) else 0
         return np.arange(len(sizes)) * step, step * len(sizes)
-    places = sizes + (ALIGNMENT - 1) & -ALIGNMENT  # a power of two: without the division of so many numbers
-    ends = places.cumsum()
-    return ends - places, int(ends[-1])
+    return aligned_places(sizes)
 
 
 class DevicePool:

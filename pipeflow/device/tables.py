@@ -154,6 +154,7 @@ class TablePlanner:
         # by types, numbers of axes and layouts: the layout that the kernel gets, type and layout of the result
         self._known: dict[Any, tuple[str, np.dtype, str]] = {}
         self._constants = {**op.defaults, **by_samples.constants}
+        self._args = Args(**self._constants)
 
     @property
     def able(self) -> bool:
@@ -186,7 +187,7 @@ class TablePlanner:
                 layout = layout[1:]
             spec = SpecColumn(inner.shapes, source.dtype, layout)
             assert self._rows is not None
-            table = self._rows((spec,), Args(**{**self._constants, **columns}), keys)
+            table = self._rows((spec,), Args(**{**self._constants, **columns}) if columns else self._args, keys)
         except PLAIN_ERRORS as error:  # the plan of the sample reports the error
             raise NoTable from error
         shapes = table["shape"] if "shape" in (table.dtype.names or ()) else inner.shapes
@@ -200,7 +201,7 @@ class TablePlanner:
         if samples is not None and numbers is not None:
             source, call, table = source.frames(samples, numbers), target.frames(samples, numbers), table[samples]
         assert self._launch is not None
-        self._launch(TableCall(source, call, table, Args(**self._constants), layout, memory))
+        self._launch(TableCall(source, call, table, self._args, layout, memory))
         return target, found
 
     def plan(

@@ -30,6 +30,7 @@ from pipeflow.declare import (
     require,
     required,
 )
+from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.box_windows import (
     LOADS,
@@ -44,7 +45,7 @@ from pipeflow.operators.box_windows import (
     windowing,
     windows_of,
 )
-from pipeflow.operators.windows import half_up, half_up_all
+from pipeflow.operators.windows import half_up
 
 PAGE = """Boxes are rows of four numbers, points rows of two or three, relative to the image unless an argument says
 otherwise. Boxes and points that leave the image are dropped together with their labels. [Joint

@@ -25,6 +25,7 @@ from pipeflow.declare import (
 )
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import spatial
+from pipeflow.operators.crop_tables import columns_of, crop_cuts
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding
 from pipeflow.operators.image_calls import (
     Head,
@@ -38,7 +39,7 @@ from pipeflow.operators.image_calls import (
 )
 from pipeflow.operators.image_calls import normalized as normalize_calls
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
-from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, columns_of, crop_cuts, crop_extents, cut, window_of
+from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
 
 PAGE = """The last step of most image pipelines: a window of each image, mirrored and normalised, as a tensor."""
 
@@ -252,11 +253,25 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
         beside = table["shape"][:, width] - table["place"][:, width] - table["kept"][:, width]
         table["place"][:, width] = np.where(table["mirror"], beside, table["place"][:, width])
         require(len(args.fill_values) == 1 or channels <= len(args.fill_values) <= depth)
-    deviations = np.asarray(args.std, np.float32)
-    require((np.shape(args.mean)[-1] in (1, channels)) and (deviations.shape[-1] in (1, channels)) and deviations.all())
-    table["mean"] = np.asarray(args.mean, np.float32)
-    table["factor"] = np.float32(1) / deviations * np.float32(args.scale)
+    table["mean"], table["factor"] = _means(args.mean, channels), _factors(args.std, channels, args.scale)
     return table
+
+
+def _means(mean: Any, channels: int) -> np.ndarray:
+    """The means of all samples, or those of each."""
+    if not isinstance(mean, np.ndarray):
+        return per_channel(mean, channels, "mean")
+    require(mean.shape[-1] in (1, channels))
+    return mean
+
+
+def _factors(std: Any, channels: int, scale: float) -> np.ndarray:
+    """The factors of all samples, or those of each."""
+    if not isinstance(std, np.ndarray):
+        return scaled(std, channels, scale)
+    deviations = std.astype(np.float32)
+    require((std.shape[-1] in (1, channels)) and deviations.all())
+    return np.float32(1) / deviations * np.float32(scale)
 
 
 @lru_cache(maxsize=64)

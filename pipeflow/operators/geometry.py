@@ -33,6 +33,7 @@ from pipeflow.declare import (
 from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of, spatial
+from pipeflow.operators.crop_tables import crop_cuts, cuts_of, parts_of_data, require_filling
 from pipeflow.operators.geometry_calls import (
     AxisPart,
     crop_parts,
@@ -54,14 +55,10 @@ from pipeflow.operators.windows import (
     POLICIES,
     bounds_of,
     byte_around,
-    crop_cuts,
     crop_extents,
     cut,
-    cuts_of,
     cutting,
     fill_values_of,
-    parts_of_data,
-    require_filling,
     window_of,
     windowing,
 )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from pipeflow.declare import (
     required,
 )
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.crop_tables import crop_extents_of, place_windows
 from pipeflow.operators.image_calls import FLOAT, UINT8, WHOLE, Resize, needed, planned, resized
 from pipeflow.operators.sampling import (
     FILTERS,
@@ -49,12 +51,9 @@ from pipeflow.operators.sampling import (
 from pipeflow.operators.windows import (
     CROP_WINDOW,
     RANDOM_WINDOW,
-    WINDOWS_LOADS,
     check_random_window,
     crop_extents,
-    crop_extents_of,
     place_window,
-    place_windows,
     random_window,
     random_window_calls,
     random_windows,
@@ -317,16 +316,18 @@ def _(specs: tuple[SpecColumn, ...], args: Any, keys: np.ndarray) -> np.ndarray:
     first, count = spatial_axes(specs[0].layout)
     require(specs[0].shapes.all())
     extents = specs[0].shapes[:, first : first + count]
-    size = np.asarray(args.size, np.float64)  # the same for all samples, or a row for each
-    require((size.shape[-1] in (1, 2)) and (size > 0).all())
-    window = random_windows(
-        keys, extents[:, 0], extents[:, 1], args.random_area, args.random_aspect_ratio, args.num_attempts
-    )
-    full = np.maximum(1, np.floor(size + 0.5)).astype(np.int64)
-    return axes_table(specs, args, extents, window[:, :2], window[:, :2] + window[:, 2:], full)
+    size = args.size  # the same for all samples, or a row for each
+    full = _rows_of_sizes(size) if isinstance(size, np.ndarray) else _row_of_size(tuple(size))
+    starts, sizes = random_windows(keys, extents, args.random_area, args.random_aspect_ratio, args.num_attempts)
+    return axes_table(specs, args, extents, starts, starts + sizes, full)
 
 
-random_resized_crop.rows_load = WINDOWS_LOADS
+def _rows_of_sizes(sizes: np.ndarray) -> np.ndarray:
+    require((sizes.shape[-1] in (1, 2)) and (sizes > 0).all())
+    return np.maximum(1, np.floor(sizes + 0.5)).astype(np.int64)
+
+
+_row_of_size = lru_cache(maxsize=64)(lambda size: _rows_of_sizes(np.array(size)))
 
 
 @random_resized_crop.samples

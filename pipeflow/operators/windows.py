@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Arg, Floats, Ints, KernelCalls, Layout, Spec, SpecColumn, parameters, require
-from pipeflow.declare import half_up as half_up_all
+from pipeflow.declare import Arg, Floats, Ints, KernelCalls, Layout, Spec, parameters, require
 from pipeflow.kernels import cpu as kernels
 
 CROP_POSITION = parameters(
@@ -269,23 +268,18 @@ def window_options(area: Sequence[float], ratio: Sequence[float], attempts: int)
 
 
 def random_windows(
-    keys: np.ndarray,
-    heights: np.ndarray,
-    widths: np.ndarray,
-    area: Sequence[float],
-    ratio: Sequence[float],
-    attempts: int,
-) -> np.ndarray:
-    """The window of ``random_window`` for each sample of a batch, one row a sample."""
+    keys: np.ndarray, extents: np.ndarray, area: Sequence[float], ratio: Sequence[float], attempts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The starts and sizes of the window of ``random_window`` for each sample of a batch; the arrays have a row of height and
+    width for each sample.
+    """
     if WINDOWS_LOADS[0]():
-        found = np.empty((2, len(keys), 2), np.int32)
-        extents = np.empty((len(keys), 2), np.int64)
-        extents[:, 0], extents[:, 1] = heights, widths
+        windows = np.empty((2, len(keys), 2), np.int32)
         require(extents > 0)
-        compiled_windows(keys, extents, area, ratio, attempts, found[0], found[1])
-        return found.transpose(1, 0, 2).reshape(-1, 4).astype(np.int64)
+        compiled_windows(keys, np.ascontiguousarray(extents), area, ratio, attempts, windows[0], windows[1])
+        return windows[0], windows[1]
     limits = np.empty((len(keys), 2))
-    limits[:, 0], limits[:, 1] = widths, heights
+    limits[:] = extents[:, ::-1]
     require(limits > 0)
     taken = np.empty(len(keys), np.int64)  # the attempt of each sample
     sizes = np.empty((len(keys), 2))  # width and height
@@ -307,12 +301,13 @@ def random_windows(
     for sample in left.tolist():
         taken[sample], sizes[sample] = 0, limits[sample]
     words = seeds.bits_at(keys[:, None], 4 * taken[:, None] + _PLACE_NUMBERS)
-    found = np.empty((len(keys), 4), np.int64)
-    found[:, :2] = seeds.integers_of(words, (limits - sizes + 1)[:, ::-1])
-    found[:, 2:] = sizes[:, ::-1]
+    found = np.empty((2, len(keys), 2), np.int64)
+    found[0], found[1] = seeds.integers_of(words, (limits - sizes + 1)[:, ::-1]), sizes[:, ::-1]
     for sample in left.tolist():
-        found[sample] = largest_window(int(heights[sample]), int(widths[sample]), area, ratio)
-    return found
+        height, width = extents[sample].tolist()
+        window = largest_window(height, width, area, ratio)
+        found[0, sample], found[1, sample] = window[:2], window[2:]
+    return found[0], found[1]
 
 
 _SHAPE_NUMBERS, _PLACE_NUMBERS = np.arange(2), np.arange(2, 4)  # of the four random numbers of an attempt
@@ -340,88 +335,6 @@ def _sizes_of(pixels: np.ndarray, units: np.ndarray, area: Sequence[float], rati
         if aspect is exact or (exact == aspect).all():
             return whole
         aspect = exact
-
-
-def crop_extents_of(letters: str, extents: np.ndarray, args: Any) -> np.ndarray:
-    """The sizes of ``crop_extents`` for each sample, from extents that have a row for each."""
-    named = [args.crop_d, args.crop_h, args.crop_w]
-    if args.crop is not None and len(args.crop):
-        require(not any(value.any() if isinstance(value, np.ndarray) else value for value in named))
-        # one entry, or one column, for each axis
-        values = list(args.crop.T if isinstance(args.crop, np.ndarray) else args.crop)
-        require(0 < len(values) <= 3)
-        named = values * 3 if len(values) == 1 else [0.0] * (3 - len(values)) + values
-    sizes = extents.copy()
-    for axis, letter in enumerate(letters):  # constants are the usual case, and they need no column
-        value = named["DHW".index(letter)]
-        if np.ndim(value):
-            whole = np.trunc(value).astype(np.int64)
-            sizes[:, axis] = np.where(whole > 0, whole, extents[:, axis])
-        elif int(value) > 0:
-            sizes[:, axis] = int(value)
-    return sizes
-
-
-def place_windows(letters: str, extents: np.ndarray, sizes: np.ndarray, args: Any) -> np.ndarray:
-    """The anchors of ``place_window`` for each sample."""
-    positions = {"D": args.crop_pos_z, "H": args.crop_pos_y, "W": args.crop_pos_x}
-    exact = np.empty(extents.shape)
-    for axis, letter in enumerate(letters):
-        position = positions[letter]
-        require((position >= 0) & (position <= 1))
-        np.multiply(extents[:, axis] - sizes[:, axis], position, out=exact[:, axis])
-    return half_up_all(exact) if args.rounding == "round" else exact.astype(np.int64)
-
-
-def cuts_of(shapes: np.ndarray, axes: Sequence[int], anchors: np.ndarray, sizes: np.ndarray, policy: str) -> np.ndarray:
-    """The windows of ``place_cut`` for each sample; NoTable if one leaves the data and the policy forbids this."""
-    table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
-    table["shape"] = table["extents"] = shapes
-    low, extents, place, target = (table[name] for name in ("low", "extents", "place", "shape"))
-    if policy == "error":
-        columns = columns_of(axes)
-        require((anchors >= 0) & (anchors + sizes <= shapes[:, columns]))
-        low[:, columns], extents[:, columns], target[:, columns] = anchors, sizes, sizes
-        return table
-    for number, axis in enumerate(axes):
-        anchor, size, extent = anchors[:, number], sizes[:, number], shapes[:, axis]
-        low[:, axis] = anchor.clip(0, extent)
-        extents[:, axis] = np.maximum(np.minimum(anchor + size, extent) - low[:, axis], 0)
-        place[:, axis] = low[:, axis] - anchor
-        target[:, axis] = size
-    if policy == "trim_to_shape":
-        table["place"], table["shape"] = 0, extents
-    return table
-
-
-def columns_of(axes: Sequence[int]) -> Any:
-    """The same axes to choose columns of a table: with a slice, if they are neighbours, NumPy needs a fifth of the time."""
-    order = list(axes)
-    neighbours = bool(order) and order == list(range(order[0], order[0] + len(order)))
-    return slice(order[0], order[-1] + 1) if neighbours else order
-
-
-def require_filling(table: np.ndarray, values: Sequence[float], channel: int) -> None:
-    """Raises NoTable if something must be filled and the values are not those of ``fill_table``."""
-    if len(values) > 1 and (table["extents"] != table["shape"]).any():
-        require(channel >= 0 and (table["shape"][:, channel] == len(values)).all())
-
-
-def crop_cuts(spec: SpecColumn, axes: Sequence[int], args: Any) -> np.ndarray:
-    """The parts of the data in the windows that the arguments of a crop describe, along these axes."""
-    letters, extents = "".join([spec.layout[axis] for axis in axes]), spec.shapes[:, columns_of(axes)]
-    sizes = crop_extents_of(letters, extents, args)
-    anchors = place_windows(letters, extents, sizes, args)
-    return cuts_of(spec.shapes, axes, anchors, sizes, args.out_of_bounds_policy)
-
-
-@lru_cache(maxsize=16)
-def parts_of_data(axes: int) -> np.dtype:
-    """The rows of operators that cut or mirror: begin and extents of a part of the data, its place in the result, the
-    extents of the result, and the mirrored axes.
-    """
-    numbers = [(name, np.int64, (axes,)) for name in ("low", "extents", "place", "shape")]
-    return np.dtype([*numbers, ("turned", np.bool_, (axes,))])
 
 
 class Cut(NamedTuple):

@@ -14,7 +14,7 @@ from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators.on_gpu import decoders
 from pipeflow.operators.on_gpu.reductions import Reduction
-from pipeflow.operators.on_gpu.resize import tap_counts
+from pipeflow.operators.on_gpu.resize_rows import tap_counts
 from pipeflow.operators.sampling import Axis, axes_row
 from pipeflow.tensors import TensorListCPU
 
@@ -60,7 +60,7 @@ def test_the_axes_of_a_reduction(shape, axes, inner, kept, reduced, spread):
 def test_how_many_pixels_an_output_is_computed_from(kind, antialias, size, result, taps):
     """Twice the radius of the filter, in pixels of the input."""
     rows = axes_row([Axis(size, 0.0, float(size), result)], Args(interp_type=kind, min_filter=None, mag_filter=None))
-    assert tap_counts(rows, antialias).tolist() == [taps]
+    assert tap_counts(rows[None], antialias).tolist() == [[taps]]
 
 
 def operand_types(*dtypes):

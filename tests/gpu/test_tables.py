@@ -14,8 +14,8 @@ from pipeflow.declare import NoTable, SpecColumn, argument_column, registry
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.device.memory import offsets, offsets_column
 from pipeflow.device.tables import ArrayColumn, TablePlanner, stacked
-from pipeflow.operators import windows
-from pipeflow.operators.on_gpu import moves
+from pipeflow.operators import crop_tables, windows
+from pipeflow.operators.on_gpu import crop_mirror_normalize, moves, resize_rows
 from pipeflow.operators.on_gpu.moves import divider, dividers
 from pipeflow.tensors import TensorListCPU
 
@@ -26,11 +26,19 @@ SIZES = [(40, 70), (1, 1), (33, 2), (64, 65), (40, 70), (7, 200)]
 @pytest.fixture(params=["NumPy", "compiled"], autouse=True)
 def code(request, monkeypatch):
     """What computes the rows: NumPy at first, and compiled code once a thread has loaded it."""
-    for module, name in ((moves, "MOVES_LOAD"), (windows, "WINDOWS_LOADS")):
+    for module, name in (
+        (moves, "MOVES_LOAD"),
+        (windows, "WINDOWS_LOADS"),
+        (crop_tables, "CUTS_LOAD"),
+        (resize_rows, "ROWS_LOAD"),
+        (crop_mirror_normalize, "ROWS_LOAD"),
+    ):
         loaded, load = getattr(module, name)
         if request.param == "compiled":
             load()
             assert loaded()
+        elif hasattr(module, "code"):
+            monkeypatch.setattr(module, "code", None)
         else:
             monkeypatch.setattr(module, name, (lambda: False, load))
 
@@ -358,7 +366,8 @@ def test_random_windows():
         ((0.9, 1.0), (0.99, 1.01), 2),
         ((0.1, 0.2), (1, 1), 1),
     ):
-        found = windows.random_windows(keys, heights, widths, area, ratio, attempts)
+        extents = np.stack([heights, widths], axis=1)
+        found = np.hstack(windows.random_windows(keys, extents, area, ratio, attempts))
         for row, key, height, width in zip(found.tolist(), keys.tolist(), heights.tolist(), widths.tolist()):
             assert tuple(row) == windows.random_window(seeds.Key(key), height, width, area, ratio, attempts)
 

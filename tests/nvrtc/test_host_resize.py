@@ -9,7 +9,8 @@ from pipeflow import fn, types
 from pipeflow.declare import Args
 from pipeflow.device.calls import Launcher, View
 from pipeflow.kernels.cpu.resample import axis_taps
-from pipeflow.operators.on_gpu.resize import TILE_FLOATS, TILE_ROWS, make_taps, tap_counts, tile_widths
+from pipeflow.operators.on_gpu.resize import make_taps
+from pipeflow.operators.on_gpu.resize_rows import TILE_FLOATS, TILE_ROWS, tap_counts, tile_widths
 from pipeflow.operators.sampling import Axis, axes_row
 from pipeflow.tensors import TensorListCPU
 
@@ -80,7 +81,8 @@ def test_shrinking_beyond_the_tiles():
     """Where a column alone needs more than the shared memory holds, each axis has its own pass."""
     wide = np.random.default_rng(4).integers(0, 255, (3, 2000, 3), np.uint8)
     axis = axes_of(Axis(2000, 0, 2000, 2))
-    assert tile_widths(axis, tap_counts(axis, True), np.array([3]))[0] == 0
+    counts = tap_counts(axis[None], True)[0]
+    assert tile_widths(axis, counts, counts, np.array([3]))[0] == 0
     assert_same(lambda: fn.resize([wide, wide[:, :900].copy()], size=(2, 2)), **close(np.uint8))
 
 
@@ -106,8 +108,8 @@ def test_tiles_fit_into_shared_memory():
     for _ in range(200):
         axis, pixel = any_axis(rng), int(rng.integers(1, 9))
         rows = axes_of(axis)
-        counts = tap_counts(rows, True)
-        width = int(tile_widths(rows, counts, np.array([pixel]))[0])
+        counts = tap_counts(rows[None], True)[0]
+        width = int(tile_widths(rows, counts, counts, np.array([pixel]))[0])
         starts, weights = axis_taps(axis.size, axis.low, axis.high, axis.full, 1, True, axis.first, axis.count)
         assert weights.shape[1] <= counts[0]
         starts = np.minimum(starts, axis.size - counts[0])

@@ -8,6 +8,15 @@ RUNS, PIXELS, ELEMENTS = 0, 1, 2  # how a box is moved
 
 
 @kernel
+def divider(extent):
+    """Multiplier and shift that divide a number below 2**31 by the extent."""
+    shift = 0
+    while 1 << shift < extent:
+        shift += 1
+    return ((((1 << shift) - extent) << 32) // extent + 1) & 0xFFFFFFFF, shift
+
+
+@kernel
 def rows_of_boxes(extents, inputs, outputs, size, shortest_run, pixel, cell, numbers, axes):
     """Row i of `numbers` has the elements, the bytes of a run, the number of axes and the kind of move of box i; `axes` has, by
     box, the extents, multipliers, shifts and strides in input and output of its axes, innermost first.
@@ -45,9 +54,7 @@ def rows_of_boxes(extents, inputs, outputs, size, shortest_run, pixel, cell, num
             if place < count:
                 extent = found[0, count - 1 - place]
                 source, target = found[1, count - 1 - place] // unit, found[2, count - 1 - place] // unit
-                while 1 << shift < extent:
-                    shift += 1
-                multiplier = ((((1 << shift) - extent) << 32) // extent + 1) & 0xFFFFFFFF
+                multiplier, shift = divider(extent)
                 total *= extent
             axes[box, 0, place], axes[box, 1, place], axes[box, 2, place] = extent, multiplier, shift
             axes[box, 3, place], axes[box, 4, place] = source, target

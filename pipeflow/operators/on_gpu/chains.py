@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import OpDef, require
+from pipeflow.declare import OpDef, all_of, require
 from pipeflow.device.calls import ceil_div
 from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPES
 from pipeflow.operators.crop_mirror_normalize import channel_first
+from pipeflow.operators.crop_tables import CUTS_LOAD
 from pipeflow.operators.on_gpu.elementwise import BLOCK, element_rows
-from pipeflow.operators.on_gpu.resize import TILE_ROW, make_taps, tap_counts, tile_rows, tile_widths
+from pipeflow.operators.on_gpu.resize import make_taps
+from pipeflow.operators.on_gpu.resize_rows import ROWS_LOAD, TILE_ROW, tap_counts, tile_rows, tile_widths
+from pipeflow.operators.windows import WINDOWS_LOADS
 
 NORMAL_TILE_ROW = np.dtype(
     [
@@ -41,6 +44,7 @@ def declare(op: OpDef) -> None:
     if op.links[0].op.line_hook is not None:
         op.gpu_table(lines)
     else:
+        op.rows_load = all_of(WINDOWS_LOADS, CUTS_LOAD, ROWS_LOAD)
         op.gpu_table(lambda call: resized(call, op.links[0].part(vars(call.args)), op.links[-1].part(vars(call.args))))
 
 
@@ -62,7 +66,7 @@ def resized(call: TableCall, resizing: Mapping[str, Any], normalizing: Mapping[s
     source, target, table = call.input, call.output, call.table
     axes, three, antialias = table["axes"], np.full(len(table), 3), resizing["antialias"]
     counts = tap_counts(axes, antialias)
-    tiles = tile_widths(axes[:, 1], counts[:, 1], three)
+    tiles = tile_widths(axes[:, 1], counts[:, 0], counts[:, 1], three)
     require(tiles > 0)
     y, x = make_taps(call, axes, antialias, counts)
     rows = np.zeros(len(table), NORMAL_TILE_ROW)

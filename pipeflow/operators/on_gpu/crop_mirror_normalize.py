@@ -4,11 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow.declare import all_of
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
-from pipeflow.device.tables import TableCall, dots, each_part
+from pipeflow.device.tables import TableCall, dots, each_part, products
 from pipeflow.device.tables import strides_of as strides_of_columns
+from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import crop_mirror_normalize as normalizing
+from pipeflow.operators.crop_tables import CUTS_LOAD
 from pipeflow.operators.on_gpu.moves import (
     DIVIDER,
     DeviceTables,
@@ -59,6 +62,8 @@ ANY_ROW = np.dtype(
     ],
     align=True,
 )
+PIXELS = 512  # groups of four pixels for a block of the tuned kernel
+PARTS, NUMBERS = ("low", "extents", "place", "mirror"), ("mean", "factor")  # fields of the table
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target, _ in NORMALIZED}
 
 
@@ -112,83 +117,126 @@ def _(call: DeviceCall) -> None:
         call.launch(f"crop_mirror_normalize.cu:{kernel}", np.array(several, layout), blocks[kernel])
 
 
+code: Any = None  # the compiled code of ``pixel_rows``
+
+
+def _load() -> None:
+    global code
+    code = kernels.normalize_rows.load(ROW)
+
+
+ROWS_LOAD = (lambda: code is not None), _load  # if the compiled code is loaded, and the function that loads it
+normalizing.crop_mirror_normalize.rows_load = all_of(CUTS_LOAD, ROWS_LOAD)
+
+
 @normalizing.crop_mirror_normalize.gpu_table
 def _(call: TableCall) -> None:
     source, target, table = call.input, call.output, call.table
-    layout, shift = call.layout, call.args.shift
-    size, size_out = source.dtype.itemsize, target.dtype.itemsize
+    layout, channels = call.layout, table["mean"].shape[1]
     first = normalizing.channel_first(call.args.output_layout)
-    placed = (table["kept"] != table["shape"]).any()  # else each result is a window of the image
-    if placed:
+    if (table["kept"] != table["shape"]).any():  # else each result is a window of the image
         axis = 0 if first else -1
         depth = int(table["shape"][0, axis])
-        values = normalizing.filling(call.args, table["mean"].shape[1], depth, target.dtype)
-        move_columns(call, borders(call, target, table["place"], table["kept"], values, axis), size_out)
-    spread = strides_of_columns(source.shapes, 1)
-    inputs = dict(zip(layout, spread.T))
-    extents = dict(zip(layout, table["extents"].T))
-    out_names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
-    spread_out = strides_of_columns(target.shapes, 1)
-    outputs = dict(zip(out_names, spread_out.T))
-    goals = target.addresses + size_out * dots(table["place"], spread_out) if placed else target.addresses
-    mirror = table["mirror"]
-    begin = source.addresses + size * (dots(table["low"], spread) + mirror * (extents["W"] - 1) * inputs["W"])
-    # each image has as many planes as slices, times its channels if these are separate
-    depths = extents["D"] if "D" in layout else np.ones_like(mirror, np.int64)
-    channels = table["mean"].shape[1]
+        values = normalizing.filling(call.args, channels, depth, target.dtype)
+        filled = borders(call, target, table["place"], table["kept"], values, axis)
+        move_columns(call, filled, target.dtype.itemsize)
+    names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
     joined = channels if layout[-1] == "C" else 1
-    pixels = extents["H"] * extents["W"]
     if (source.dtype, target.dtype) in TUNED and joined in (1, 3):
-        of: Any = slice(None)  # the image of each plane: mostly each has one
-        if "D" in layout or joined != channels:
-            of, number = each_part(depths * (channels // joined))
-            slice_, channel = np.divmod(number, channels // joined)
-            start, goal = channel * inputs["C"][of], channel * outputs["C"][of]
-            if "D" in layout:
-                start += slice_ * inputs["D"][of]
-                goal += slice_ * outputs["D"][of]
-            begin, goals = begin[of] + start * size, goals[of] + goal * size_out
-        groups = np.maximum(ceil_div(extents["W"], 4), 1)
-        rows = np.zeros(len(begin), ROW)
-        rows["input"], rows["output"] = begin, goals
-        rows["input_begin"], rows["input_end"] = source.addresses[of], source.ends[of]
-        rows["input_row"], rows["output_row"] = inputs["H"][of], outputs["H"][of]
-        rows["output_pixel"], rows["output_channel"] = outputs["W"][of], outputs["C"][of]
-        for name in ("mean", "factor"):
-            values = table[name][of]
-            rows[name][:, :joined] = values if joined == channels else values[np.arange(len(rows)), channel][:, None]
-        rows["shift"], rows["mirror"] = shift, mirror[of]
-        rows["total"], rows["width"] = (extents["H"] * groups)[of], extents["W"][of]
-        rows["groups"] = dividers(groups)[of]
+        rows, blocks = pixel_rows(call, names, joined)
         kernel = f"normalize_pixels<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {joined}>"
-        launch_filled(call, kernel, rows, 512)
-        return
-    rows = np.zeros(len(begin), ANY_ROW)
-    numbers = np.stack([table["mean"], table["factor"]], axis=2)
+    else:
+        rows, blocks = any_rows(call, names)
+        kernel = f"normalize_any<{'double' if source.dtype == np.float64 else 'float'}>"
+    if not blocks.all():
+        rows, blocks = rows[blocks > 0], blocks[blocks > 0]
+    call.launch(f"crop_mirror_normalize.cu:{kernel}", rows, blocks)
+
+
+class WindowColumns(NamedTuple):
+    """Where the parts of images begin, in memory and in the results; strides in elements by letter; extents of the parts."""
+
+    begin: np.ndarray
+    goals: np.ndarray
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    extents: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, call: TableCall, names: str) -> "WindowColumns":
+        """Those of a batch; ``names`` is the layout of the results."""
+        source, target, table, layout = call.input, call.output, call.table, call.layout
+        spread, spread_out = strides_of_columns(source.shapes, 1), strides_of_columns(target.shapes, 1)
+        inputs, extents = dict(zip(layout, spread.T)), dict(zip(layout, table["extents"].T))
+        low = dots(table["low"], spread) + table["mirror"] * (extents["W"] - 1) * inputs["W"]
+        begin = source.addresses + source.dtype.itemsize * low
+        goals = target.addresses + target.dtype.itemsize * dots(table["place"], spread_out)
+        return cls(begin, goals, inputs, dict(zip(names, spread_out.T)), extents)
+
+
+def pixel_rows(call: TableCall, names: str, joined: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the tuned kernel, whose pixels have ``joined`` channels, and their numbers of blocks."""
+    source, target, table, layout = call.input, call.output, call.table, call.layout
+    channels = table["mean"].shape[1]
+    # each image has as many planes as slices, times its channels if these are separate
+    slices = table["extents"][:, layout.index("D")] if "D" in layout else None
+    count = (len(table) if slices is None else int(slices.sum())) * (channels // joined)
+    rows = np.zeros(count, ROW)
+    if code is not None:
+        blocks = np.empty(count, np.int64)
+        arrays = [(x.addresses, x.ends, x.shapes, x.dtype.itemsize) for x in (source, target)]
+        letters = tuple([tuple([order.find(letter) for letter in "CHWD"]) for order in (layout, names)])
+        parts, numbers = (tuple([table[name] for name in fields]) for fields in (PARTS, NUMBERS))
+        code(*arrays, letters, parts, numbers, joined, call.args.shift, PIXELS, rows, blocks)
+        return rows, blocks
+    begin, goals, inputs, outputs, extents = WindowColumns.of(call, names)
+    of: Any = slice(None)  # the image of each plane: mostly each has one
+    if count != len(table) or slices is not None:
+        planes = np.full(len(table), channels // joined) * (1 if slices is None else slices)
+        of, number = each_part(planes)
+        slice_, channel = np.divmod(number, channels // joined)
+        start, goal = channel * inputs["C"][of], channel * outputs["C"][of]
+        if slices is not None:
+            start += slice_ * inputs["D"][of]
+            goal += slice_ * outputs["D"][of]
+        begin, goals = begin[of] + start * source.dtype.itemsize, goals[of] + goal * target.dtype.itemsize
+    groups = np.maximum(ceil_div(extents["W"], 4), 1)
     rows["input"], rows["output"] = begin, goals
-    rows["table"] = call.upload(numbers) + np.arange(len(begin)) * numbers[0].nbytes
-    one, none = np.ones_like(pixels), np.zeros_like(pixels)
+    rows["input_begin"], rows["input_end"] = source.addresses[of], source.ends[of]
+    rows["input_row"], rows["output_row"] = inputs["H"][of], outputs["H"][of]
+    rows["output_pixel"], rows["output_channel"] = outputs["W"][of], outputs["C"][of]
+    for name in NUMBERS:
+        values = table[name][of]
+        rows[name][:, :joined] = values if joined == channels else values[np.arange(len(rows)), channel][:, None]
+    rows["shift"], rows["mirror"] = call.args.shift, table["mirror"][of]
+    total = extents["H"] * groups
+    rows["total"], rows["width"] = total[of], extents["W"][of]
+    rows["groups"] = dividers(groups)[of]
+    return rows, ceil_div(total, PIXELS)[of]
+
+
+def any_rows(call: TableCall, names: str) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the kernel for all types and layouts, and their numbers of blocks."""
+    begin, goals, inputs, outputs, extents = WindowColumns.of(call, names)
+    table = call.table
+    rows = np.zeros(len(table), ANY_ROW)
+    numbers = np.stack([table[name] for name in NUMBERS], axis=2)
+    rows["input"], rows["output"] = begin, goals
+    rows["table"] = call.upload(numbers) + np.arange(len(rows)) * numbers[0].nbytes
+    one, none = np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64)
     for place, letter in enumerate("CDHW"):
         step = inputs.get(letter, none)
-        rows["inputs"][:, place] = np.where(mirror, -step, step) if letter == "W" else step
+        rows["inputs"][:, place] = np.where(table["mirror"], -step, step) if letter == "W" else step
         rows["outputs"][:, place] = outputs.get(letter, none)
-    order = ["CDHW".index(letter) for letter in reversed(out_names)]
+    order = ["CDHW".index(letter) for letter in reversed(names)]
     order += [axis for axis in range(4) if axis not in order]
     rows["axes"] = order
     for place, axis in enumerate(order[:3]):
         rows["order"][:, place] = dividers(np.maximum(extents.get("CDHW"[axis], one), 1))
-    rows["shift"], rows["total"] = shift, channels * depths * pixels
-    rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
-    read = "double" if source.dtype == np.float64 else "float"
-    launch_filled(call, f"normalize_any<{read}>", rows, 1024)
-
-
-def launch_filled(call: TableCall, kernel: str, rows: np.ndarray, per_block: int) -> None:
-    """Queues a kernel over the rows that have elements."""
-    blocks = ceil_div(rows["total"].astype(np.int64), per_block)
-    if not blocks.all():
-        rows, blocks = rows[blocks > 0], blocks[blocks > 0]
-    call.launch(f"crop_mirror_normalize.cu:{kernel}", rows, blocks)
+    total = products(table["extents"])
+    rows["shift"], rows["total"] = call.args.shift, total
+    rows["input_type"], rows["output_type"] = TYPE_CODES[call.input.dtype], TYPE_CODES[call.output.dtype]
+    return rows, ceil_div(total, 1024)
 
 
 def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
@@ -246,7 +294,7 @@ def rows_of(item: Item, first: bool, place: list[int], tables: DeviceTables) -> 
             for channel in range(0, channels, joined)
         ]
         kernel = f"normalize_pixels<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {joined}>"
-        return kernel, rows, [ceil_div(height * groups, 512)] * len(rows)
+        return kernel, rows, [ceil_div(height * groups, PIXELS)] * len(rows)
     table = tables.address(np.stack([means, factors], axis=1))
     letters = "CDHW"
     order = ["CDHW".index(letter) for letter in reversed(out_names)]

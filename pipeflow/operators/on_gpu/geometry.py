@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import Spec
+from pipeflow.declare import Spec, all_of
 from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry, padding
 from pipeflow.operators.axes import spatial
+from pipeflow.operators.crop_tables import CUTS_LOAD
 from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
 from pipeflow.operators.on_gpu.moves import (
     MOVES_LOAD,
@@ -131,7 +132,8 @@ def _(call: DeviceCall) -> None:
     move(call, boxes, call.items[0].input.dtype.itemsize)
 
 
-geometry.crop.rows_load = geometry.slice.rows_load = geometry.flip.rows_load = MOVES_LOAD
+geometry.slice.rows_load = geometry.flip.rows_load = MOVES_LOAD
+geometry.crop.rows_load = all_of(MOVES_LOAD, CUTS_LOAD)
 
 
 @geometry.flip.gpu_table

@@ -2,75 +2,30 @@
 in its own.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from pipeflow.device.calls import DeviceCall, Item, Launcher, ceil_div, row_type
+from pipeflow.declare import all_of
+from pipeflow.device.calls import DeviceCall, Item, Launcher, ceil_div
 from pipeflow.device.tables import ArrayColumn, TableCall, products
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import resize
 from pipeflow.operators.on_gpu.moves import DIVIDER, dividers, move, whole
-from pipeflow.operators.sampling import axes_row, resize_axes, spatial_axes
-from pipeflow.types import (
-    INTERP_CUBIC,
-    INTERP_GAUSSIAN,
-    INTERP_LANCZOS3,
-    INTERP_LINEAR,
-    INTERP_NN,
-    INTERP_TRIANGULAR,
-    DALIInterpType,
+from pipeflow.operators.on_gpu.resize_rows import (
+    OUTPUTS_OF_BLOCK,
+    ROWS_LOAD,
+    Taps,
+    tap_counts,
+    tap_rows,
+    tile_rows,
+    tile_widths,
 )
+from pipeflow.operators.sampling import axes_row, resize_axes, spatial_axes
+from pipeflow.operators.windows import WINDOWS_LOADS
 
-TILE_ROWS, TILE_FLOATS = 8, 6144  # as in resize_tiles.cu
-TILE_WIDTHS = (128, 64, 32, 16, 8, 4, 2, 1)
 MOST = 1 << 31  # elements that the kernels can count in 32 bits
-EDGE = 1e-6  # as in taps.cu
-# By the kind of the filter: its radius in pixels, and what it is longer.
-RADII, EDGES = np.ones(len(DALIInterpType)), np.zeros(len(DALIInterpType))
-TRIANGLES, NEAREST = (
-    np.zeros(len(DALIInterpType), bool),
-    int(INTERP_NN),
-)  # to compare with an enum takes ten times as long
-TRIANGLES[[INTERP_LINEAR, INTERP_TRIANGULAR]] = True
-RADII[INTERP_LANCZOS3], RADII[INTERP_CUBIC], EDGES[INTERP_GAUSSIAN] = 3.0, 2.0, 2 * EDGE
 FLOAT = np.dtype(np.float32)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 
-TAPS_ROW = row_type(
-    starts="u8",
-    weights="u8",
-    low="f8",
-    high="f8",
-    size="i4",
-    full="i4",
-    first="i4",
-    count="i4",
-    taps="i4",
-    mirror="i4",
-    kind="i4",
-    antialias="i4",
-)
-TILE_ROW = row_type(
-    input="u8",
-    output="u8",
-    input_end="u8",
-    y_starts="u8",
-    x_starts="u8",
-    y_weights="u8",
-    x_weights="u8",
-    input_plane="i8",
-    output_plane="i8",
-    input_row="i4",
-    height="i4",
-    width="i4",
-    pixel="i4",
-    y_taps="i4",
-    x_taps="i4",
-    tile_width="i4",
-    tiles_x="i4",
-    tiles_y="i4",
-)
 AXIS_ROW = np.dtype(
     [
         ("input", "u8"),
@@ -152,6 +107,10 @@ def _(call: DeviceCall) -> None:
         move(call, boxes, 4)
 
 
+resize.resize.rows_load = resize.resize_crop_mirror.rows_load = ROWS_LOAD
+resize.random_resized_crop.rows_load = all_of(WINDOWS_LOADS, ROWS_LOAD)
+
+
 @resize.resize.gpu_table
 @resize.resize_crop_mirror.gpu_table
 @resize.random_resized_crop.gpu_table
@@ -159,50 +118,17 @@ def _(call: TableCall) -> None:
     resized(call, call.input, call.output, call.table["axes"], call.layout, call.args.antialias)
 
 
-class Taps(NamedTuple):
-    """The tap tables of one axis of every sample: their addresses, and the number of taps of an output."""
-
-    starts: np.ndarray
-    weights: np.ndarray
-    counts: np.ndarray
-
-    def some(self, chosen: np.ndarray) -> "Taps":
-        """The tap tables of some samples."""
-        return Taps(*[column[chosen] for column in self])
-
-
-def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
-    """The largest number of pixels that an output of each axis is computed from."""
-    scale = (axes["high"] - axes["low"]) / axes["full"]
-    kind = axes["kind"]
-    widen = np.maximum(np.abs(scale), 1.0) if antialias else np.ones_like(scale)
-    counts = np.ceil(2 * (widen * RADII[kind] + EDGES[kind]))
-    counts = np.minimum(counts, axes["size"], out=counts).astype(np.int64)
-    # The filter touches one pixel only if every output is exactly at a pixel.
-    exact = ((scale == np.floor(scale)) | (axes["count"] == 1)) & (widen == 1)
-    if exact.any():
-        centre = axes["low"] + (axes["first"] + 0.5) * scale - 0.5
-        exact &= (centre == np.floor(centre)) & TRIANGLES[kind]
-        counts[exact] = 1
-    nearest = kind == NEAREST
-    if nearest.any():
-        counts[nearest] = 1
-    return counts
-
-
 def make_taps(call: Launcher, axes: np.ndarray, antialias: bool, counts: np.ndarray | None = None) -> list[Taps]:
     """Queues the kernel that makes the tap tables; returns them for each spatial axis. ``counts`` are those of ``tap_counts``."""
     if counts is None:
         counts = tap_counts(axes, antialias)
-    rows = np.zeros(axes.shape, TAPS_ROW)
-    for name in ("low", "high", "size", "full", "first", "count", "mirror", "kind"):
-        rows[name] = axes[name]
-    outputs = axes["count"]
-    starts = call.scratch_each((4 * outputs * (1 + counts)).ravel()).reshape(axes.shape)
-    weights = starts + 4 * outputs
-    rows["starts"], rows["weights"], rows["taps"], rows["antialias"] = starts, weights, counts, antialias
-    call.launch("taps.cu:taps", rows.ravel(), ceil_div(outputs, 128).ravel(), 128)
-    return [Taps(*columns) for columns in zip(starts.T, weights.T, counts.T)]
+    rows, blocks, size = tap_rows(axes, antialias, counts)
+    starts, weights = rows["starts"], rows["weights"]
+    base = np.uint64(call.scratch(size))
+    starts += base
+    weights += base
+    call.launch("taps.cu:taps", rows.ravel(), blocks.ravel(), OUTPUTS_OF_BLOCK)
+    return [Taps(starts[:, axis], weights[:, axis], counts[:, axis]) for axis in range(axes.shape[1])]
 
 
 def resized(
@@ -236,26 +162,24 @@ def images(
     taps: list[Taps],
 ) -> None:
     """Queues the resizes of samples with ``outer`` images each, whose pixels have ``pixel`` values next to each other."""
-    (height, width), (tall, wide), (y, x) = axes["size"].T, axes["count"].T, taps
-    picked = (y.counts == 1) & (x.counts == 1)
-    if source.dtype != target.dtype:
-        picked[:] = False
+    y, x = taps
+    alike = source.dtype == target.dtype
     tuned = (source.dtype, target.dtype) in TUNED
-    tiles = tile_widths(axes[:, 1], x.counts, pixel) if tuned else np.zeros_like(pixel)
-    if picked.any():
-        tiles[picked] = 0
-        pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
-    tiled = tiles > 0
-    if tiled.all():
+    tiles = tile_widths(axes[:, 1], y.counts, x.counts, pixel, alike) if tuned else np.zeros_like(pixel)
+    if tiles.all():
         tiles_launched(call, source, target, outer, axes, pixel, y, x, tiles)
         return
-    some = np.flatnonzero(tiled)
+    (height, width), (tall, wide) = axes["size"].T, axes["count"].T
+    picked = (y.counts == 1) & (x.counts == 1) if alike else np.zeros(len(tiles), bool)
+    if picked.any():
+        pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
+    some = np.flatnonzero(tiles)
     if len(some):
         given, wanted = source.some(some), target.some(some)
         tiles_launched(
             call, given, wanted, outer[some], axes[some], pixel[some], y.some(some), x.some(some), tiles[some]
         )
-    left = np.flatnonzero(~picked & ~tiled)
+    left = np.flatnonzero(~picked & (tiles == 0))
     if len(left):
         source, target = source.some(left), target.some(left)
         outer, height, width, tall, wide, pixel = (x[left] for x in (outer, height, width, tall, wide, pixel))
@@ -282,58 +206,6 @@ def tiles_launched(
     channels = first if first in (1, 3) and (pixel == first).all() else 0
     kernel = f"resize_tiles<{TYPES[source.dtype]}, {TYPES[target.dtype]}, {channels}>"
     call.launch(f"resize_tiles.cu:{kernel}", rows, blocks)
-
-
-def tile_rows(
-    source: ArrayColumn,
-    target: ArrayColumn,
-    outer: np.ndarray,
-    axes: np.ndarray,
-    pixel: np.ndarray,
-    y: Taps,
-    x: Taps,
-    tiles: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of resizes by tiles of these widths, and their numbers of blocks."""
-    (height, width), (tall, wide) = axes["size"].T, axes["count"].T
-    across, down = ceil_div(wide, tiles), ceil_div(tall, TILE_ROWS)
-    rows, row = np.zeros(len(tiles), TILE_ROW), width * pixel
-    for name, column in (
-        ("input", source.addresses),
-        ("output", target.addresses),
-        ("input_end", source.ends),
-        ("y_starts", y.starts),
-        ("x_starts", x.starts),
-        ("y_weights", y.weights),
-        ("x_weights", x.weights),
-        ("input_plane", height * row),
-        ("output_plane", tall * wide * pixel),
-        ("input_row", row),
-        ("height", tall),
-        ("width", wide),
-        ("pixel", pixel),
-        ("y_taps", y.counts),
-        ("x_taps", x.counts),
-        ("tile_width", tiles),
-        ("tiles_x", across),
-        ("tiles_y", down),
-    ):
-        rows[name] = column
-    return rows, outer * across * down
-
-
-def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.ndarray:
-    """The widest tile whose blended rows fit into shared memory; 0 if even the rows of one column do not fit."""
-    scale = np.abs(axes["high"] - axes["low"]) / axes["full"]
-    found = np.zeros_like(counts)
-    for width in TILE_WIDTHS:  # the widest one fits nearly always
-        # the first pixels of neighbouring outputs differ by the scale, plus one because both are whole, plus one for rounding
-        between = np.floor(scale * (np.minimum(width, axes["count"]) - 1)) + 2 * (width > 1)
-        fits = np.minimum(between + counts, axes["size"]) * pixel <= TILE_FLOATS // TILE_ROWS // 4 * 4
-        found[fits & (found == 0)] = width
-        if fits.all():
-            break
-    return found
 
 
 def counted(totals: np.ndarray) -> None:

@@ -8,7 +8,8 @@ from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.device.tables import ArrayColumn
 from pipeflow.operators import tensor_resize
 from pipeflow.operators.on_gpu.elementwise import cast_views
-from pipeflow.operators.on_gpu.resize import make_taps, pass_along, pick, tap_counts
+from pipeflow.operators.on_gpu.resize import make_taps, pass_along, pick
+from pipeflow.operators.on_gpu.resize_rows import tap_counts
 from pipeflow.operators.sampling import axes_row
 
 FLOAT = np.dtype(np.float32)
@@ -37,7 +38,7 @@ def _(call: DeviceCall) -> None:
             if number >= len(item.plan):
                 continue
             one, axes = item.plan[number]
-            copied = tap_counts(axes, antialias)[0] == 1 and now[place].dtype == item.output.dtype
+            copied = tap_counts(axes[None], antialias)[0, 0] == 1 and now[place].dtype == item.output.dtype
             dtype = now[place].dtype if copied else FLOAT
             last = number == len(item.plan) - 1
             target = item.output if last else call.scratch_view((one.outer * one.wanted[0] * one.pixel,), dtype)
