@@ -39,7 +39,7 @@ class NothingFed(IndexError, RuntimeError):
 
 
 class UnsupportedType(TypeError, ValueError, RuntimeError):
-    """An operator was given data of a type it is not declared for."""
+    """Data of a type that no data has, or that the operator is not declared for."""
 
 
 class OutOfRange(IndexError, RuntimeError):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.errors import BadArgument, DoesNotFit
+from pipeflow.errors import BadArgument, DoesNotFit, UnsupportedType
 
 
 class _Named(IntEnum):
@@ -189,7 +189,7 @@ def as_dtype(value: Any) -> np.dtype:
             raise TypeError(f"{value!r} is not a type; use types.UINT8 ... types.BOOL or a NumPy dtype") from None
     dtype = dtype.newbyteorder("=") if not dtype.isnative else dtype
     if dtype not in _FROM_NUMPY:
-        raise TypeError(f"dtype {dtype} is not supported; supported are {', '.join(map(shown, _FROM_NUMPY))}")
+        raise UnsupportedType(f"dtype {dtype} is not supported; supported are {', '.join(map(shown, _FROM_NUMPY))}")
     return dtype
 
 

@@ -13,7 +13,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import DeviceSample, Metadata, TensorListCPU, as_sample, on_gpu
+from pipeflow.tensors import DeviceSample, Metadata, TensorListCPU, as_sample, common_layout, on_gpu
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -143,7 +143,9 @@ class ExternalSource(Source):
             for index in sorted(failures):  # no step reads these values: the sample is left out or replaced, or fails
                 for column in outputs:
                     column.insert(index, column[0] if column else np.zeros((), np.uint8))
-            feed = Feed(len(rows), outputs, failures=failures)
+            good = [row for index, row in enumerate(rows) if index not in failures] if failures else rows
+            layouts = self._layouts([good] if self.single else list(zip(*good)))
+            feed = Feed(len(rows), outputs, layouts=layouts, failures=failures)
         else:
             parts = self._split(self.callback.batch(request), "batch")
             batches = [self._batch_of(part, output) for output, part in enumerate(parts)]
@@ -152,15 +154,16 @@ class ExternalSource(Source):
                 raise RuntimeError(
                     f"the source {self.name_of_source} returned outputs with different batch sizes: {sizes}"
                 )
-            found = [_own_layout(part) for part in parts]
-            layouts = [declared or own for own, declared in zip(found, self.layouts)] if any(found) else self.layouts
-            feed = Feed(sizes[0], batches, layouts=layouts)
+            feed = Feed(sizes[0], batches, layouts=self._layouts(parts))
         _check_size(feed.size, request.batch_size)
-        if feed.layouts is None:
-            feed.layouts = self.layouts
         self._check(feed)
         feed.owned = self._in_workers  # data from a worker is a copy that nothing else uses
         return feed
+
+    def _layouts(self, parts: Sequence[Any]) -> list[str | None]:
+        """The declared layout of each output; that of its data if none is declared."""
+        found = [_own_layout(part) if declared is None else declared for part, declared in zip(parts, self.layouts)]
+        return found if any(found) else self.layouts
 
     def close(self) -> None:
         """Releases a thread that waits for data."""
@@ -406,11 +409,11 @@ def _check_size(size: int, most: int) -> None:
 
 
 def _own_layout(data: Any) -> str | None:
-    """The layout that the data itself has: that of a batch, or of the first of a list of tensors."""
+    """The layout that the data itself has: that of a batch, or of a list of tensors."""
     if type(data) is np.ndarray:
         return None
-    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Metadata):
-        return data[0].layout()
+    if isinstance(data, (list, tuple)):
+        return common_layout(data)
     return data.layout() if isinstance(data, Metadata) and hasattr(data, "at") else None
 
 

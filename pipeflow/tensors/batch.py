@@ -7,7 +7,15 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.errors import RaggedBatch
-from pipeflow.tensors.metadata import CallableInt, Metadata, Shape, fitting_layout, position_of, shown_samples
+from pipeflow.tensors.metadata import (
+    CallableInt,
+    Metadata,
+    Shape,
+    common_layout,
+    fitting_layout,
+    position_of,
+    shown_samples,
+)
 from pipeflow.tensors.placed import PlacedArrays
 from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, in_known_dtype
 from pipeflow.tensors.traced import Traced, check_untraced, reshaped, traced
@@ -43,8 +51,7 @@ class TensorListCPU(Metadata):
             raise TypeError("a batch is made of a list of samples or an array whose first axis is the samples")
         elif isinstance(data, Iterable):
             items = list(data)
-            if items and isinstance(items[0], TensorCPU):
-                inherited = items[0].layout()
+            inherited = common_layout(items) or ""
             self._samples = [in_known_dtype(sample) for sample in as_samples(items)]
             _check_uniform(self._samples)
         else:

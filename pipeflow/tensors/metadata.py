@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import pictures, types
-from pipeflow.errors import OutOfRange
+from pipeflow.errors import BadType, OutOfRange
 
 Shape = tuple[int, ...]
 
@@ -70,11 +70,11 @@ class Metadata:
         raise NotImplementedError
 
     def get_property(self, key: str) -> Any:
-        """The layout or the source_info by name."""
+        """The layout or the source_info by name, None when there is none."""
         if key == "layout":
-            return self._layout
+            return self._layout or None
         if key == "source_info":
-            return self.source_info()
+            return self.source_info() or None
         raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
 
     def show(self, n: int = 16, **how: Any) -> pictures.Picture:
@@ -91,3 +91,17 @@ def fitting_layout(layout: str | None, ndim: int) -> str:
     if text and len(text) != ndim:
         raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {ndim}")
     return text
+
+
+def common_layout(samples: Sequence[Any]) -> str | None:
+    """The layout of the first of these samples, None if none of them is a tensor.
+
+    A later sample may have no layout, but no other one.
+    """
+    if not any(issubclass(kind, Metadata) for kind in set(map(type, samples))):  # arrays, in the usual case
+        return None
+    first, *others = (sample.layout() if isinstance(sample, Metadata) else "" for sample in samples)
+    for index, layout in enumerate(others, 1):
+        if layout not in ("", first):
+            raise BadType(f"a batch has one layout: that of sample 0 is {first!r} and that of sample {index} is {layout!r}")
+    return first

@@ -210,6 +210,8 @@ def test_one_output_in_a_list():
         (lambda i: 1 / 0, {}, ZeroDivisionError, "division by zero"),
         (lambda i: 3.5, {}, RuntimeError, "a batch is a list of arrays"),
         (lambda i: np.zeros(()), {}, RuntimeError, "single number"),
+        (lambda i: np.zeros(2, np.longdouble), {}, RuntimeError, "is not supported"),
+        (lambda i: np.zeros(2, "M8[s]"), {}, ValueError, "datetime64.* is not supported"),
         (lambda i: (np.zeros(1), np.zeros(2)), {"num_outputs": 2}, RuntimeError, "different batch sizes"),
     ],
 )
@@ -263,6 +265,71 @@ def test_layouts_travel(layout):
     data = TensorListCPU(np.zeros((2, 4, 4, 3)), "HWC")
     pipe = make(lambda: data if layout is None else np.zeros((2, 4, 4, 3)), layout=layout)
     assert pipe.run()[0].layout() == "HWC"
+
+
+FLAT = np.zeros((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "expected"),
+    [
+        (lambda i: TensorCPU(FLAT, "HW"), {"batch": False}, "HW"),
+        (lambda i: TensorCPU(FLAT, "HW") if i.idx_in_batch == 0 else FLAT, {"batch": False}, "HW"),
+        ([TensorCPU(FLAT, "HW")] * 2, {"batch": False}, "HW"),
+        (lambda: [TensorCPU(FLAT, "HW"), FLAT], {}, "HW"),
+        (lambda: [TensorCPU(FLAT, "HW"), TensorCPU(FLAT, "XY")], {"layout": "AB"}, "AB"),
+        (lambda i: TensorCPU(FLAT, "HW"), {"batch": False, "layout": ""}, ""),
+    ],
+)
+def test_layouts_of_single_samples(source, arguments, expected):
+    """A batch has the layout of its first sample, if no layout is declared; the operators that follow know it."""
+    pipe = make(source, **arguments)
+    assert pipe.run()[0].layout() == expected
+
+
+def test_each_output_has_the_layout_of_its_samples():
+    """With several outputs a layout may be declared for some of them."""
+    source = lambda i: (TensorCPU(FLAT, "HW"), TensorCPU(FLAT, "XY"), FLAT)  # noqa: E731
+    pipe = make(source, batch=False, num_outputs=3, layout=[None, "AB"])
+    assert [output.layout() for output in pipe.run()] == ["HW", "AB", ""]
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "text"),
+    [
+        (lambda: [TensorCPU(FLAT, "HW"), TensorCPU(FLAT, "XY")], {}, "sample 0 is 'HW' and that of sample 1 is 'XY'"),
+        (lambda: [FLAT, TensorCPU(FLAT, "XY")], {}, "sample 0 is '' and that of sample 1 is 'XY'"),
+        (
+            lambda i: TensorCPU(FLAT, "XY" if i.idx_in_batch else "HW"),
+            {"batch": False},
+            "sample 0 is 'HW' and that of sample 1 is 'XY'",
+        ),
+    ],
+)
+def test_samples_of_different_layouts(source, arguments, text):
+    """A batch has one layout."""
+    with pytest.raises(RuntimeError, match=text):
+        make(source, **arguments).run()
+
+
+def test_the_layout_of_single_samples_stays():
+    """The layout may not change from batch to batch."""
+    pipe = make(lambda i: TensorCPU(FLAT, "XY" if i.iteration else "HW"), batch=False)
+    pipe.run()
+    with pytest.raises(RuntimeError, match="it was 'HW' in the previous batch and is 'XY' now"):
+        pipe.run()
+
+
+def test_a_sample_that_fails_has_no_layout():
+    """The layout is that of the samples that remain."""
+
+    def source(info):
+        if info.idx_in_batch == 0:
+            raise ValueError("no such sample")
+        return TensorCPU(FLAT, "HW")
+
+    pipe = make(source, batch=False, pipeline={"on_error": "skip"})
+    assert pipe.run()[0].layout() == "HW"
 
 
 class Buffer:

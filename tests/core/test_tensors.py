@@ -198,6 +198,17 @@ def test_broadcast():
     assert batch.layout() == "X"
 
 
+def test_the_layout_of_a_list_of_tensors():
+    """It is that of the first tensor; one without a layout joins, one with another layout does not."""
+    first, other, plain = TensorCPU(DENSE, "ABC"), TensorCPU(DENSE, "XYZ"), TensorCPU(DENSE)
+    assert TensorListCPU([first, plain, DENSE, first]).layout() == "ABC"
+    assert TensorListCPU([plain, DENSE]).layout() == ""
+    assert TensorListCPU([first, first], "DEF").layout() == "DEF"
+    for unequal in ([first, other], [plain, other], [DENSE, other]):
+        with pytest.raises(TypeError, match="a batch has one layout: .* sample 1 is 'XYZ'"):
+            TensorListCPU(unequal)
+
+
 def test_source_info():
     """Known places are told for each sample."""
     batch = TensorListCPU(DENSE, source_info=["a.jpg", "b.jpg", "c.jpg"])
@@ -205,6 +216,9 @@ def test_source_info():
     assert batch[1].source_info() == "b.jpg"
     assert batch.get_property("source_info")[2] == "c.jpg"
     assert TensorListCPU(DENSE).source_info() == ["", "", ""]
+    assert TensorCPU(DENSE).get_property("source_info") is None
+    assert TensorCPU(DENSE).get_property("layout") is None
+    assert TensorCPU(DENSE, "ABC").get_property("layout") == "ABC"
     with pytest.raises(RuntimeError, match="unsupported property key"):
         batch.get_property("colour")
 
