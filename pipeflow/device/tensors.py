@@ -17,7 +17,7 @@ from pipeflow.device.memory import JOINED, offsets
 from pipeflow.device.runtime import LEGACY, DeviceArray, Runtime
 from pipeflow.device.tables import DeviceColumn
 from pipeflow.errors import RaggedBatch
-from pipeflow.tensors import Metadata, Shape, TensorCPU, TensorListCPU, fitting_layout, position_of
+from pipeflow.tensors import Metadata, Shape, TensorCPU, TensorListCPU, common_layout, fitting_layout, position_of
 
 
 class TensorGPU(Metadata):
@@ -227,8 +227,7 @@ class TensorListGPU(Metadata):
         else:
             items: Iterable[Any] = data if isinstance(data, (list, tuple)) else TensorGPU(data).as_array()
             tensors = [item if isinstance(item, TensorGPU) else TensorGPU(item) for item in items]
-            if layout is None and tensors:
-                layout = tensors[0].layout()
+            layout = common_layout(tensors) if layout is None else layout
             self._runtime = tensors[0]._runtime if tensors else backends.gpu.for_arrays()
             own = self.device_id()
             for index, tensor in enumerate(tensors):

@@ -244,6 +244,36 @@ def test_getsource_of_callback_is_users():
     assert "__pf__" not in inspect.getsource(found[0])
 
 
+class Settings:
+    """Keeps its arguments as many programs do."""
+
+    def __init__(self, scale, offset=5):
+        if scale == 0:
+            scale = 1
+        self.__dict__.update(locals())
+        del self.self
+
+
+def test_locals_are_the_users():
+    """locals(), vars() and dir() show the variables of the function and nothing of the conversion."""
+    found = []
+
+    def define(x):
+        factor = 10
+        if x < 3:
+            x = x * factor
+        for _ in range(2):
+            if x == 20:
+                continue
+        found.extend([sorted(locals()), sorted(vars()), sorted(dir())])
+        found.append(sorted(vars(Settings(0))))
+        return "{factor}".format(**locals()), x + eval("factor")
+
+    assert [value for _, value in batch(lambda x: (0, define(x)[1]))] == [10, 20, 30, 13, 14, 15]
+    names = ["_", "factor", "found", "x"]
+    assert found == [names, names, names, ["offset", "scale"]]
+
+
 def test_numba_style_code_attribute_untouched():
     """What compiles from __code__, as Numba does, sees the user's bytecode and no foreign closure."""
     found, _ = kept(lambda: factory(10))

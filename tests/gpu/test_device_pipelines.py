@@ -547,6 +547,8 @@ class TestHandOver:
             TensorListGPU([there[0], there[1].astype(np.float32)])
         with pytest.raises(ValueError, match="a batch has one number of axes"):
             TensorListGPU([there[0], there[1][0]])
+        with pytest.raises(TypeError, match="a batch has one layout: that of sample 0 is 'HWC'"):
+            TensorListGPU([TensorGPU(there[0], "HWC"), there[1], TensorGPU(there[2], "CHW")])
         with pytest.raises(ValueError, match="layout 'HW' has 2 axes"):
             TensorGPU(there[0], "HW")
 

@@ -102,6 +102,16 @@ class Hooks:
         """The function that converted code calls in place of ``function``."""
         return function
 
+    def own(self, variables: Any) -> Any:
+        """What ``locals()``, ``vars()`` or ``dir()`` gave, without the variables that the conversion added."""
+        if isinstance(variables, dict):
+            return {name: value for name, value in variables.items() if not _added(name)}
+        return [name for name in variables if not _added(name)]
+
+
+def _added(name: str) -> bool:
+    return name.startswith("__pf") or name == "__fr__"
+
 
 hooks: ContextVar[Hooks] = ContextVar("pipeflow_hooks", default=Hooks())  # noqa: B039 (it has no state)
 

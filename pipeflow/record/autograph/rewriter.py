@@ -287,6 +287,9 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
-        if not (isinstance(node.func, ast.Name) and node.func.id == "super"):  # super() reads its caller's frame
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name != "super":  # super() reads its caller's frame
             node.func = self.expression("__pf__.call(F)", node.func, F=node.func)
+        if name in ("locals", "vars", "dir") and not (node.args or node.keywords):
+            return self.expression("__pf__.own(V)", node, V=node)
         return node
