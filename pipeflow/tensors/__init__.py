@@ -24,6 +24,7 @@ __all__ = [
     "Traced",
     "as_sample",
     "as_samples",
+    "common_layout",
     "copy_out",
     "fitting_layout",
     "has_mask",

@@ -103,5 +103,7 @@ def common_layout(samples: Sequence[Any]) -> str | None:
     first, *others = (sample.layout() if isinstance(sample, Metadata) else "" for sample in samples)
     for index, layout in enumerate(others, 1):
         if layout not in ("", first):
-            raise BadType(f"a batch has one layout: that of sample 0 is {first!r} and that of sample {index} is {layout!r}")
+            raise BadType(
+                f"a batch has one layout: that of sample 0 is {first!r} and that of sample {index} is {layout!r}"
+            )
     return first

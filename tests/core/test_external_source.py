@@ -289,7 +289,7 @@ def test_layouts_of_single_samples(source, arguments, expected):
 
 def test_each_output_has_the_layout_of_its_samples():
     """With several outputs a layout may be declared for some of them."""
-    source = lambda i: (TensorCPU(FLAT, "HW"), TensorCPU(FLAT, "XY"), FLAT)  # noqa: E731
+    source = lambda i: (TensorCPU(FLAT, "HW"), TensorCPU(FLAT, "XY"), FLAT)
     pipe = make(source, batch=False, num_outputs=3, layout=[None, "AB"])
     assert [output.layout() for output in pipe.run()] == ["HW", "AB", ""]
 

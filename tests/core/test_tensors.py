@@ -205,7 +205,7 @@ def test_the_layout_of_a_list_of_tensors():
     assert TensorListCPU([plain, DENSE]).layout() == ""
     assert TensorListCPU([first, first], "DEF").layout() == "DEF"
     for unequal in ([first, other], [plain, other], [DENSE, other]):
-        with pytest.raises(TypeError, match="a batch has one layout: .* sample 1 is 'XYZ'"):
+        with pytest.raises(TypeError, match=r"a batch has one layout: .* sample 1 is 'XYZ'"):
             TensorListCPU(unequal)
 
 
