@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeflow import fn
+from pipeflow import fn, pipeline_def
 from pipeflow.declare import Arg, Out, Sample, operator, registry
 from pipeflow.tensors import TensorListCPU
 
@@ -84,3 +84,62 @@ def test_sequences_with_their_channels_first(deep):
     planes = fn.crop_mirror_normalize(first, **{**options, "output_layout": "CHW"})
     assert planes.layout() == first.layout()
     assert np.array_equal(np.moveaxis(planes.at(0), 0, -1), expected.at(0))
+
+
+IMAGE = np.random.default_rng(5).integers(0, 256, (6, 7, 3), dtype=np.uint8)
+MOVES = np.array([[[1, 0, shift], [0, 1, 0]] for shift in (0, 1, -2)], np.float32)
+BLURS = np.random.default_rng(6).uniform(0, 0.2, (3, 3, 3)).astype(np.float32)
+MATRICES = [
+    (fn.warp_affine, MOVES, {"fill_value": 0.0}),
+    (fn.warp_perspective, np.concatenate([MOVES, [[[0, 0, 1]]] * 3], 1).astype(np.float32), {"fill_value": 0.0}),
+    (fn.filter, BLURS, {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "values", "arguments", "layout"),
+    [*[(*case, "HWC") for case in MATRICES], *[(*case, None) for case in MATRICES[:2]]],
+)
+def test_an_image_with_a_matrix_for_each_frame(op, values, arguments, layout):
+    """It becomes a sequence: each frame is the image with one of the matrices, in pipelines also after they are compiled."""
+    expected = np.stack([op(IMAGE, value, **arguments) for value in values])
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def define():
+        images = fn.external_source(lambda: [IMAGE] * 3, layout=layout)
+        frames = fn.per_frame(fn.external_source(lambda: [values, values[:1], values[1:]]))
+        return op(images, frames, **arguments)
+
+    pipe = define()
+    pipe.build()
+    for _ in range(5):
+        (found,) = pipe.run()
+        assert found.layout() == "FHWC"
+        for sample, frames in zip(found, (expected, expected[:1], expected[1:])):
+            np.testing.assert_array_equal(np.asarray(sample), frames)
+
+
+def test_the_sequence_of_an_image_is_known_to_the_graph():
+    """If the types of both inputs are declared, that of the result has the axis of frames."""
+    found = []
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        images = fn.external_source(lambda: [IMAGE], layout="HWC")
+        known = fn.external_source(lambda: [MOVES], layout="F**")
+        results = (fn.warp_affine(images, known), fn.warp_affine(images, fn.external_source(lambda: [MOVES[0]])))
+        found.extend([(result.ndim, result.layout) for result in results])
+        return results
+
+    define()
+    assert found == [(4, "FHWC"), (None, None)]
+
+
+@pytest.mark.parametrize(("op", "values", "arguments"), MATRICES)
+def test_inputs_with_different_numbers_of_frames(op, values, arguments):
+    """All sequences have the same number of frames; no matrix is left out."""
+    clip = TensorListCPU([np.stack([IMAGE, IMAGE])], "FHWC")
+    with pytest.raises(ValueError, match="input 0 has 2 frames and input 1 has 3"):
+        op(clip, fn.per_frame(TensorListCPU([values])), **arguments)
+    with pytest.raises(ValueError, match="no frames"):
+        op(TensorListCPU([IMAGE], "HWC"), fn.per_frame(TensorListCPU([values[:0]])), **arguments)

@@ -22,6 +22,7 @@ from pipeflow.declare.bound import KEPT_SPECS as KEPT_SPECS
 from pipeflow.declare.bound import Allocate as Allocate
 from pipeflow.declare.bound import Bound as Bound
 from pipeflow.declare.bound import Inferred as Inferred
+from pipeflow.declare.bound import frames_in as frames_in
 from pipeflow.declare.bound import run_whole as run_whole
 from pipeflow.declare.bound import shared_extents as shared_extents
 from pipeflow.declare.calls import BatchCall as BatchCall

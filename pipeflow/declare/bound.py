@@ -128,7 +128,7 @@ class Bound:
                 op.check_dtype(inputs[0].dtype)
             if op.layouts:
                 layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
-            known = self._known[signature] = Signature(layouts, bool(op.layouts) and op.frames_of(layouts[0]))
+            known = self._known[signature] = Signature(layouts, bool(op.layouts) and op.frames_of(layouts))
         return known
 
     def _over_frames(
@@ -142,8 +142,11 @@ class Bound:
     ) -> tuple[np.ndarray, ...]:
         """Processes the frames of a sequence into one block; ``fn.per_frame`` arguments change from frame to frame."""
         varying = {name: value for name, value in per_sample.items() if name in self.per_frame}
-        lengths = [len(x) for x, layout in zip(inputs, layouts, strict=True) if layout[:1] == "F"]
-        count = lengths[0] if lengths else max(map(len, varying.values()))
+        count = (
+            frames_in(inputs, layouts)
+            if any(layout[:1] == "F" for layout in layouts)
+            else max(map(len, varying.values()))
+        )
         for name, value in varying.items():
             if len(value) not in (1, count):
                 given = count_of(len(value), "value")
@@ -509,6 +512,16 @@ def _allocators(count: int) -> Callable[[], Any]:
         return np.empty(tuple(shape), np.dtype(dtype))
 
     return lambda: allocate if count == 1 else (allocate,) * count
+
+
+def frames_in(inputs: Sequence[Any], layouts: Sequence[str]) -> int:
+    """The number of frames, which is that of every input with an axis of frames."""
+    found = [(index, x.shape[0]) for index, (x, layout) in enumerate(zip(inputs, layouts)) if layout[:1] == "F"]
+    first, count = found[0]
+    for index, length in found:
+        if length != count:
+            raise ValueError(f"input {first} has {count_of(count, 'frame')} and input {index} has {length}")
+    return count
 
 
 def shared_extents(frames: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:

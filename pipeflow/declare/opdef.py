@@ -509,10 +509,9 @@ class OpDef:
             if fitting is None:
                 return unknown
             inputs = fitting
-            if self.frames_of(inputs[0].layout or ""):
-                frames = inputs[0].shape[0]
-                inner = [Spec(x.shape[1:], x.dtype, x.layout[1:]) if (x.layout or "")[:1] == "F" else x for x in inputs]
-                found = self.specs(inner, values, count)
+            if self.frames_of([x.layout or "" for x in inputs]):
+                frames = next((x.shape or (None,))[0] for x in inputs if (x.layout or "")[:1] == "F")
+                found = self.specs([x.frame() for x in inputs], values, count)
                 return tuple(
                     [spec if number in self.once else spec.framed(frames) for number, spec in enumerate(found)]
                 )
@@ -527,9 +526,12 @@ class OpDef:
         found = (result,) if isinstance(result, Spec) else result
         return tuple(Spec(spec.shape, spec.dtype, "" if unlabelled else spec.layout) for spec in found)
 
-    def frames_of(self, layout: str) -> bool:
-        """True for a sequence whose frames are passed to the body one by one."""
-        return self.sequences and layout[:1] == "F" and layout[1:] in self.layouts
+    def frames_of(self, layouts: Sequence[str]) -> bool:
+        """True if the body gets frames one by one: those of a sequence, or one image with each matrix of another input."""
+        first, *others = layouts
+        if not self.sequences or first[:1] == "F":
+            return self.sequences and first[1:] in self.layouts
+        return any(layout[:1] == "F" for layout in others) and "F" + first in self.layouts
 
     def layout_of_array(self, ndim: int) -> str:
         """The layout of an array in an eager call; arrays have none. "" for the first declared one that fits.
@@ -542,7 +544,8 @@ class OpDef:
 
     def fitting(self, inputs: Sequence[Spec]) -> list[Spec] | None:
         """The inputs with the layouts that the body will get; None while they are not known."""
-        if inputs[0].layout is None or inputs[0].ndim is None:
+        naming = inputs if self.sequences else inputs[:1]  # another input may have a matrix for each frame
+        if inputs[0].ndim is None or any(x.layout is None for x in naming):
             return None
         layouts = check_layouts(self.layouts, [x.layout for x in inputs], [x.ndim or 0 for x in inputs])
         return [Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)]

@@ -79,6 +79,12 @@ class Spec:
         """True if shape and dtype are fully known."""
         return self.shape is not None and None not in self.shape and self.dtype is not None
 
+    def frame(self) -> "Spec":
+        """What is known of one frame; data that is no sequence is the same for all frames."""
+        if (self.layout or "")[:1] != "F":
+            return self
+        return Spec(self.shape and self.shape[1:], self.dtype, self.layout[1:])
+
     def open(self) -> "Spec":
         """This Spec with UNKNOWN in place of None, the form that ``infer`` functions see."""
         spec = object.__new__(Spec)

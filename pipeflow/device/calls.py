@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, from_sample, refused, shared_extents
+from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, frames_in, from_sample, refused, shared_extents
 from pipeflow.errors import UnsupportedType, count_of
 
 ALIGNMENT = 256  # the alignment of every sample in the memory of a batch
@@ -279,11 +279,11 @@ class DevicePlanner:
         unlabelled = op.generic and not layouts[0]  # the result has no layout either, as on the CPU
         if op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
-        if not (op.layouts and layouts and op.frames_of(layouts[0])):
+        if not (op.layouts and layouts and op.frames_of(layouts)):
             specs, item = self._item(sample, layouts)
             found = tuple("" if unlabelled else spec.layout or "" for spec in specs)
             return _PlannedSample(list(item.outputs), found, [item])
-        frames = inputs[0].shape[0]
+        frames = frames_in(inputs, layouts)
         varying = self.per_frame & sample.arguments.keys()
         for name in varying:
             if len(sample.arguments[name]) != frames:

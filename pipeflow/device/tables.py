@@ -178,7 +178,7 @@ class TablePlanner:
             columns = {name: argument_column(op.arguments[name], x) for name, x in arguments.items()}
             layout, dtype, found = self._described(source, arguments, keys, layouts)
             inner, samples, numbers = source, None, None
-            if op.layouts and op.frames_of(layout):
+            if op.layouts and op.frames_of([layout]):
                 require(not (self.by_samples.per_frame & arguments.keys()))
                 frames = source.shapes[:, 0]
                 require(frames > 0)

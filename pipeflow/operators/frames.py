@@ -19,7 +19,11 @@ def per_frame(
     replace: bool = default(False, "rename the first axis to F if it has another letter"),
     layouts: Any,
 ) -> Sample:
-    """Marks the first axis as frames, so that an argument has a value for each frame of a sequence."""
+    """Marks the first axis as frames, so that an argument has a value for each frame of a sequence.
+
+    The second input of ``fn.warp_affine``, ``fn.warp_perspective`` and ``fn.filter`` may have a matrix for each frame, too.
+    If the first input is then one image, the result is a sequence of it.
+    """
     framed(layouts[0], data.ndim, replace)
     return data
 

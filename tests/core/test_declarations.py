@@ -201,8 +201,8 @@ def test_an_index_of_a_sample_is_one_integer(index):
 def test_an_operator_takes_sequences_only_if_it_says_so():
     """Its frames are then passed to the body one by one."""
     assert not mean_as_a_number.sequences
-    assert not mean_as_a_number.frames_of("FHWC")
-    assert find("flip").frames_of("FHWC") == find("flip").sequences
+    assert not mean_as_a_number.frames_of(["FHWC"])
+    assert find("flip").frames_of(["FHWC"]) == find("flip").sequences
 
 
 @pytest.mark.parametrize("step", [1, 0])

@@ -70,7 +70,7 @@ def _outputs(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.nda
         require(not (op.by_frame and any(layout[:2] == "F*" for layout in layouts)))
         if op.layouts:
             layouts = list(kernel.accepted_layouts(layouts, tuple([column[0].ndim for column in inputs])))
-            require(not op.frames_of(layouts[0]))
+            require(not op.frames_of(layouts))
     keys = None
     if step.random:
         keys = step.batch_keys(batch)
