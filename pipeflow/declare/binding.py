@@ -25,7 +25,7 @@ from pipeflow.errors import (
     user_origin,
     widened,
 )
-from pipeflow.tensors import TensorListCPU
+from pipeflow.tensors import TensorCPU, TensorListCPU
 
 LARGEST_HINT = 1 << 40  # bytes of one sample
 
@@ -121,6 +121,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
                 meaning = f": {param.meaning}" if param.meaning else ""
                 problems.append(BadArgument(f"argument {name!r} is required ({describe_kind(param)}){meaning}"))
             continue
+        value = value.array if isinstance(value, TensorCPU) else value
         per_sample = isinstance(value, (Node, TensorListCPU))
         if per_sample and param.role is not Role.ARG:
             problems.append(BadArgument(f"argument {name!r} must be a constant: it cannot vary from sample to sample"))

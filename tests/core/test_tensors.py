@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from pipeflow import types
+from pipeflow import fn, pipeline_def, types
 from pipeflow.backends.cpu import SMALL, Arena, HeapPool, size_class
 from pipeflow.tensors import Block, Collector, TensorCPU, TensorListCPU, array_in, slab_size
 from pipeflow.tensors.traced import Traced, reshaped
@@ -196,6 +196,20 @@ def test_broadcast():
     batch = TensorListCPU.broadcast(TensorCPU(np.arange(2), "X"), 3)
     assert batch.shape() == [(2,)] * 3
     assert batch.layout() == "X"
+
+
+def test_tensors_are_arguments():
+    """A sample of a batch may be an argument of an operator, as the array that it holds."""
+    image = np.zeros((4, 5, 3), np.uint8)
+    extents = TensorListCPU([np.array([2.0, 3.0], np.float32)])
+    assert fn.resize(image, size=extents[0]).shape == (2, 3, 3)
+    assert fn.rotate(image, angle=TensorCPU(np.float32(90)), size=extents[0]).shape == (2, 3, 3)
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        return fn.resize(image, size=extents[0])
+
+    assert define().run()[0].shape() == [(2, 3, 3)]
 
 
 def test_the_layout_of_a_list_of_tensors():
