@@ -4,7 +4,8 @@ The definition is called again for every batch. Each operator call is recorded, 
 immediately over the whole batch, so a debug run equals the compiled run bit for bit.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile import history
 from pipeflow.compile.computed import step_of
-from pipeflow.declare import Call, Ending, Request, Spec
+from pipeflow.declare import Call, Ending, Feed, Request, Spec
 from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered, Settings
 from pipeflow.executor.batch import BatchRun, Handing, put, value_at
@@ -50,20 +51,31 @@ class DebugNode(DataNode):
         return f"DataNode(name={self.name!r}, device={self.device!r})\n{self.value!r}"
 
 
-class DebugRecorder(Recorder):
-    """Records a call and runs it."""
+class _Again(BaseException):
+    """The definition must run again for this batch: an operator has used positions that a source then changed."""
 
-    def __init__(self, run: "DebugRun") -> None:
+
+class DebugRecorder(Recorder):
+    """Records a call and runs it.
+
+    Random numbers depend on the samples that the readers give, also those of operators that are called before the readers.
+    So the readers that are known from the batch before are read first. A new one may make it necessary to run again.
+    """
+
+    def __init__(self, run: "DebugRun", feeds: dict[str, Feed]) -> None:
         super().__init__()
         self.run = run
         self.batch = BatchRun(run._made, 0)
-        self.sized = False  # a source has given this batch its size, which may be 0
+        self.sized = False  # this batch has a size, which may be 0
+        self.supposed = False  # no source has given the size
         run.course.begin(self.batch)
         self.slots: dict[Any, int] = {}
         self.plan = Plan((), (Stage("source", ()),), (), ())
         self.runners: list[StageRunner] = [StageRunner()]  # of the stages: the sources, then every other step
         self.surroundings = Surroundings(run.settings, run.pool, run.course)
-        self.unread = {item.step.name: item for item in run.course.sources}  # sources that this batch has not read yet
+        self.feeds = feeds  # what the sources have given for this batch, also when the definition ran before
+        self.placed: set[str] = set()  # the sources whose positions the batch has
+        self.unread = {item.step.name: item for item in run.course.sources}  # those that the definition has not reached yet
         run.failures.begin()
 
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None, group: Any = None) -> Any:
@@ -166,12 +178,41 @@ class DebugRecorder(Recorder):
     def _size(self) -> int:
         """The batch size: the number of samples from the sources, or the largest batch size if there is no source."""
         if not self.sized:
+            self._open(self.unread)
+        if not self.sized:
             self.run.course.count_samples(self.batch, self.run.course.batch_size)
-            self.sized = True
+            self.sized = self.supposed = True
         return self.batch.size
+
+    def _open(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._feed(self.run.source_step(name))
+
+    def _feed(self, item: SourceStep) -> Feed:
+        """What a source gives for this batch: it is read once."""
+        name = item.step.name
+        feed = self.feeds.get(name)
+        if feed is None:
+            feed = self.feeds[name] = item.source.next(self._request(item))
+        if name in self.placed:
+            return feed
+        self.placed.add(name)
+        before = self.batch.positions, self.batch.epochs
+        item.place(self.batch, feed)
+        if not self.sized:
+            self.run.course.count_samples(self.batch, feed.size)
+            self.sized = True
+        elif feed.size != self.batch.size and not self.supposed:
+            raise RuntimeError(
+                f"the sources of a batch gave different numbers of samples ({feed.size} and {self.batch.size})"
+            )
+        elif feed.size != self.batch.size or (len(self.runners) > 1 and not _equal(before, self.batch)):
+            raise _Again
+        return feed
 
     def _read(self, node: GraphNode, step: Step) -> None:
         source = self.run.source_step(node.name, lambda: SourceStep(self.plan, step, len(self.batch.origins)))
+        self._open([name for name, item in self.unread.items() if item.op.fetches])
         self.unread.pop(node.name, None)
         source.step = step
         if node.op.fetches:
@@ -180,13 +221,7 @@ class DebugRecorder(Recorder):
             )
         self.plan.stages = (Stage("source", (*self.plan.stages[0].steps, source.step)), *self.plan.stages[1:])
         self.run.failures.follow(self.plan, self.runners, source.step)
-        size = source.run(self.batch, self._request(source), self.run.pool)
-        if self.sized and size != self.batch.size:
-            raise RuntimeError(
-                f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
-            )
-        self.run.course.count_samples(self.batch, size)
-        self.sized = True
+        source.fill(self.batch, self._feed(source), self.run.pool)
         for sample, donor in self.batch.donors.items():  # rows that were replaced before this source was read
             self.run.failures.take_from(source.step, self.batch, sample, donor)
         self._settle(len(self.runners) - 1)
@@ -203,7 +238,7 @@ class DebugRecorder(Recorder):
         """Skips this batch in readers that a failed definition did not reach: all readers stay at the same batch."""
         for item in self.unread.values():
             if item.op.fetches:
-                feed = item.source.next(self._request(item))
+                feed = self.feeds.get(item.step.name) or item.source.next(self._request(item))
                 self.batch.ends += [item.step.name] * feed.ends_epoch
 
     def _raise(self) -> None:
@@ -291,10 +326,11 @@ class DebugRun:
         self._made = 0
         self._outputs = 0
 
-    def source_step(self, name: str, make: Callable[[], SourceStep]) -> SourceStep:
+    def source_step(self, name: str, make: Callable[[], SourceStep] | None = None) -> SourceStep:
         """The source with a name; all batches use the same one."""
         found = next((item for item in self.course.sources if item.step.name == name), None)
         if found is None:
+            assert make is not None
             found = make()
             self.course.add(found)
         for data, layout in self._waiting.pop(name, []):
@@ -406,7 +442,15 @@ class DebugRun:
     def _make(self) -> None:
         """Runs the definition for one batch. After an interrupt ``_settle`` takes the sources back."""
         self._broken = True
-        recorder = DebugRecorder(self)
+        feeds: dict[str, Feed] = {}
+        while True:
+            recorder = DebugRecorder(self, feeds)
+            with contextlib.suppress(_Again):
+                self._ready = self._run(recorder)
+                break
+        self._made, self._broken = self._made + 1, False
+
+    def _run(self, recorder: DebugRecorder) -> "_Ready":
         batch = recorder.batch
         outputs: list[TensorListCPU] = []
         error: Exception | None = None
@@ -421,9 +465,7 @@ class DebugRun:
         except StopIteration:
             self.course.ended = True
             self.course.mark()
-            self._made, self._broken = self._made + 1, False
-            self._ready = _Ready(batch, None)
-            return
+            return _Ready(batch, None)
         except Exception as failure:  # a batch that fails is consumed as a whole, as in the compiled run
             recorder.skip_unread()
             error = batch.error = failure
@@ -437,8 +479,7 @@ class DebugRun:
         delivered = Delivered.of(batch, tuple(copies), error)
         batch.states = {item.step.name: item.state(False) for item in self.course.sources}
         self.course.passed(batch)
-        self._ready = _Ready(batch, delivered)
-        self._made, self._broken = self._made + 1, False
+        return _Ready(batch, delivered)
 
 
 class _Ready:
@@ -448,6 +489,11 @@ class _Ready:
         self.batch = batch
         self.delivered = delivered
         self.handing: Handing | None = None
+
+
+def _equal(before: tuple[Any, Any], batch: BatchRun) -> bool:
+    """True if a batch still has these positions and epochs."""
+    return np.array_equal(before[0], batch.positions) and bool(np.all(before[1] == batch.epochs))
 
 
 def _copied(sample: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeflow import declare
 from pipeflow.backends.cpu import HeapPool
-from pipeflow.declare import Source
+from pipeflow.declare import Feed, Source
 from pipeflow.errors import add_notes, widened
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.keeper import Keeper, readable
@@ -53,8 +53,22 @@ class SourceStep(BoundStep):
             self.source.restore(state)
 
     def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool, checkpointing: bool = False) -> int:
-        """Fills the slots of this source; returns the size of its batch."""
+        """Reads a batch and fills the slots of this source; returns the size of the batch."""
         feed = self.source.next(request)
+        self.place(batch, feed)
+        self.fill(batch, feed, pool, checkpointing)
+        return feed.size
+
+    @staticmethod
+    def place(batch: BatchRun, feed: Feed) -> None:
+        """Gives a batch the positions and epochs of the samples that were read: random numbers depend on them."""
+        if feed.positions is not None:
+            batch.positions = feed.positions
+        if feed.epochs is not None:
+            batch.epochs = feed.epochs
+
+    def fill(self, batch: BatchRun, feed: Feed, pool: HeapPool, checkpointing: bool = False) -> None:
+        """Fills the slots of this source with what was read."""
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
             if isinstance(values, list) and not self.sent[output]:
                 self._refuse_gpu(values, output)
@@ -65,10 +79,6 @@ class SourceStep(BoundStep):
             found = feed.layouts[output] if feed.layouts else None
             batch.layouts[slot] = found or declared or ""
         batch.origins[self.number] = feed.source_info
-        if feed.positions is not None:
-            batch.positions = feed.positions
-        if feed.epochs is not None:
-            batch.epochs = feed.epochs
         if feed.padding is not None:
             batch.padding = feed.padding
         if feed.ends_epoch:
@@ -76,7 +86,6 @@ class SourceStep(BoundStep):
         batch.states[self.step.name] = self.state(checkpointing)
         for sample, error in feed.failures.items():
             batch.fail(error, self.step, sample)
-        return feed.size
 
     def _refuse_gpu(self, values: list[Any], output: int) -> None:
         if DeviceSample in map(type, values):
