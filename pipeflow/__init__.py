@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # These are loaded when they are first used: most programs use none of them.
 _LATE = {
+    "backend_impl": "backend_impl",
     "from_torch_dataset": "plugin.datasets:from_torch_dataset",
     "loading": "loading",
     "loader": "loading.transformed:loader",

@@ -14,6 +14,7 @@ from pipeflow.declare import class_name as _class_name
 from pipeflow.declare import open_namespaces as _open_namespaces
 from pipeflow.declare import registry as _registry
 from pipeflow.operators import former_names
+from pipeflow.record.recorder import DataNode as _DataNode  # noqa: F401  (programs for DALI import it from here)
 
 
 class Operator:

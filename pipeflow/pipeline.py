@@ -7,6 +7,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, Literal, NoReturn, overload
@@ -88,6 +89,7 @@ class Pipeline(Looking, States):
         if seed is None and checkpoint is not None:
             seed = saved_state.from_json(checkpoint)["seed"]
         super().__init__(Settings(**{**given, "seed": seed}), seed_given)
+        self._unset = frozenset(name for name, value in given.items() if _is_default(name, value))
         self._waited = 0.0  # seconds in which loops have waited for batches
         self._iterated_by: weakref.ref[Any] | None = None
 
@@ -178,6 +180,10 @@ class Pipeline(Looking, States):
     ) -> bytes:
         """The graph and the settings as JSON. Python functions are saved by import path; ``allow_pickle`` saves them by value."""
         if define_graph is not None:
+            if not callable(define_graph):
+                raise TypeError(
+                    f"define_graph must be a function, got {define_graph!r}; the name of a file is `filename`"
+                )
             self._define = define_graph
         graph = self._recorded()
         text = saving.graph_to_json(graph, self._settings.saved(), allow_pickle).encode()
@@ -218,7 +224,15 @@ class Pipeline(Looking, States):
         return pipeline
 
     def deserialize_and_build(self, serialized_pipeline: "str | bytes", *, functions: Iterable[Any] = ()) -> None:
-        """Takes the graph of a serialized pipeline and builds it; ``functions`` as for ``deserialize``."""
+        """Takes the graph of a serialized pipeline and builds it; ``functions`` as for ``deserialize``.
+
+        Settings that this pipeline was not given are those of the serialized one.
+        """
+        saved = saving.settings_from_json(serialized_pipeline)
+        if os.environ.get(DEVICE_VARIABLE) == "cpu":
+            saved["device_id"] = None
+        self._settings = replace(self._settings, **{name: saved[name] for name in self._unset & saved.keys()})
+        self._seed_given = self._seed_given or "seed" in saved
         recorder = self._open_recorder()
         with recording(recorder):
             self._graph = saving.graph_from_json(serialized_pipeline, recorder, Allowed(functions))
@@ -289,7 +303,14 @@ def _parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
     return {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-_ARGUMENTS = frozenset(inspect.signature(Pipeline.__init__).parameters) - {"self"}
+_ARGUMENTS = {
+    name: at.default for name, at in inspect.signature(Pipeline.__init__).parameters.items() if name != "self"
+}
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = _ARGUMENTS[name]
+    return type(value) is type(default) and bool(value == default)
 
 
 def _check_pipeline_arguments(arguments: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:

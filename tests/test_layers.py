@@ -43,7 +43,7 @@ HOUSE = (
     ("compile/", "fn.py", "data_node.py", "resume.py", "watching/", "reporting/"),
     ("handle/", "epochs/", "auto_aug/"),
     ("pipeline.py",),
-    ("plugin/", "loading/", "distributed/", "backend.py", "commands/"),
+    ("plugin/", "loading/", "distributed/", "backend.py", "backend_impl.py", "commands/"),
     ("__init__.py", "__main__.py"),
 )
 FLOORS = {f"pipeflow/{place}": floor for floor, places in enumerate(HOUSE) for place in places}

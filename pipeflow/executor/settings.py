@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeflow import seeds, system, types
 from pipeflow.declare import bytes_of, check_rule, positive
+from pipeflow.errors import BadValue
 from pipeflow.executor.workers import check_start_method
 
 # With larger numbers a program would fill the memory before it fails, or would never make its first batch.
@@ -68,7 +69,7 @@ class Settings:
             "memory": None if self.memory is None else bytes_of("memory", self.memory),
             "batch_size": None if self.batch_size in unset else positive("batch_size", self.batch_size, _LARGEST_BATCH),
             "num_threads": available_cpus() if self.num_threads in unset else few("num_threads", self.num_threads),
-            "device_id": None if self.device_id == types.CPU_ONLY_DEVICE_ID else self.device_id,
+            "device_id": None if self.device_id == types.CPU_ONLY_DEVICE_ID else _device(self.device_id),
             "seed": seeds.system_seed() if self.seed is None else _seed(self.seed),
             "exec_pipelined": bool(self.exec_pipelined),
             "exec_async": bool(self.exec_async),
@@ -81,8 +82,10 @@ class Settings:
             "on_error": check_rule(self.on_error),
             "max_failures": check_limit(self.max_failures),
             "output_ndim": _promised(self.output_ndim, "output_ndim", lambda value: value < 0, "must not be negative"),
-            "output_dtype": _promised(
-                self.output_dtype, "output_dtype", lambda value: value == types.NO_TYPE, "must be the type of data"
+            "output_dtype": _types_of(
+                _promised(
+                    self.output_dtype, "output_dtype", lambda value: value == types.NO_TYPE, "must be the type of data"
+                )
             ),
         }
         for name, value in checked.items():
@@ -128,6 +131,7 @@ class Settings:
         """The settings that are saved with a pipeline; a rule that is a value or a function is not saved."""
         names = ["batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth"]
         names += ["exec_pipelined", "exec_async", "max_failures"]
+        names += [name for name in ("output_dtype", "output_ndim", "output_layout") if getattr(self, name) is not None]
         saved = {name: "auto" if name in self.automatic else getattr(self, name) for name in names}
         if self.memory is not None:
             saved["memory"] = self.memory
@@ -152,6 +156,18 @@ def _promised(given: Any, name: str, wrong: Callable[[Any], bool], rule: str) ->
         if isinstance(value, (int, np.integer)) and wrong(value):
             raise ValueError(f"{name} {rule}, got {value!r}")
     return given
+
+
+def _types_of(given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        return [_types_of(value) for value in given]
+    return None if given is None else types.to_dali_type(given)
+
+
+def _device(value: Any) -> Any:
+    if isinstance(value, (int, np.integer)) and value < 0:
+        raise BadValue(f"device_id must be the number of a GPU, or None for a pipeline without one, got {value}")
+    return value
 
 
 def _seed(value: Any) -> int:

@@ -51,7 +51,7 @@ class DebugNode(DataNode):
         return f"DataNode(name={self.name!r}, device={self.device!r})\n{self.value!r}"
 
 
-class _Again(BaseException):
+class _RunAgain(BaseException):
     """The definition must run again for this batch: an operator has used positions that a source then changed."""
 
 
@@ -75,7 +75,7 @@ class DebugRecorder(Recorder):
         self.surroundings = Surroundings(run.settings, run.pool, run.course)
         self.feeds = feeds  # what the sources have given for this batch, also when the definition ran before
         self.placed: set[str] = set()  # the sources whose positions the batch has
-        self.unread = {item.step.name: item for item in run.course.sources}  # those that the definition has not reached yet
+        self.unread = {item.step.name: item for item in run.course.sources}  # the definition has not reached these yet
         run.failures.begin()
 
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None, group: Any = None) -> Any:
@@ -155,13 +155,13 @@ class DebugRecorder(Recorder):
 
     def _run(self, stage: Stage) -> None:
         """Runs a step for the whole batch, as a stage of its own."""
+        size = self._size()
         self.plan.stages = (*self.plan.stages, stage)
         if traits_of(self.plan, stage.steps[0]).moves:
             self.run.failures.take_back(self.batch, self.plan, len(self.runners) - 1)
         runner = runner_of(self.plan, len(self.runners), self.surroundings)
         self.runners.append(runner)
         self.run.failures.follow(self.plan, self.runners, stage.steps[0])
-        size = self._size()
         runner.enter(self.batch)
         if size or stage.kind != "sample":
             runner.run(self.batch, 0, size, Arena())
@@ -207,7 +207,7 @@ class DebugRecorder(Recorder):
                 f"the sources of a batch gave different numbers of samples ({feed.size} and {self.batch.size})"
             )
         elif feed.size != self.batch.size or (len(self.runners) > 1 and not _equal(before, self.batch)):
-            raise _Again
+            raise _RunAgain
         return feed
 
     def _read(self, node: GraphNode, step: Step) -> None:
@@ -445,7 +445,7 @@ class DebugRun:
         feeds: dict[str, Feed] = {}
         while True:
             recorder = DebugRecorder(self, feeds)
-            with contextlib.suppress(_Again):
+            with contextlib.suppress(_RunAgain):
                 self._ready = self._run(recorder)
                 break
         self._made, self._broken = self._made + 1, False

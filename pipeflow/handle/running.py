@@ -12,6 +12,7 @@ from pipeflow.errors import InvalidState, UnknownInput, nearest
 from pipeflow.executor import Delivered, Settings
 from pipeflow.executor.batch import Handing
 from pipeflow.handle.built import Built
+from pipeflow.handle.definition import DebugDefinition
 from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU, made_on
 
@@ -111,6 +112,8 @@ class Running(Built):
 
     def _use(self, api: types.PipelineAPIType) -> None:
         """Notes if run() or schedule_run() is used, and raises an error for the other one in the same epoch."""
+        if isinstance(self._define, DebugDefinition):
+            self.build()  # so that its first batch too ends an epoch as this call needs
         executor = self._executor or self._debug
         if api is not self._api:
             used = executor is not None and (executor.in_flight or self._last.get() is not None)
@@ -200,8 +203,7 @@ class Running(Built):
                 expected = expected[index] if isinstance(expected, (list, tuple)) else expected
                 if expected is None or not len(batch):
                     continue
-                wanted = types.to_dali_type(expected) if name == "dtype" else expected
-                if wanted != actual:
-                    error = RuntimeError(f"Output {index} was declared with {name} {wanted!r} and has {actual!r}")
+                if expected != actual:
+                    error = RuntimeError(f"Output {index} was declared with {name} {expected!r} and has {actual!r}")
                     return replace(delivered, error=error)
         return delivered

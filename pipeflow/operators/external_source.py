@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.declare import Args, Feed, Request, Source, Spec, default, source
-from pipeflow.errors import InvalidState, function_name
+from pipeflow.errors import BadValue, InvalidState, function_name
 from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
@@ -395,8 +395,10 @@ def _(args: Args) -> None:
     if args.prefetch_queue_depth < 1:
         raise ValueError(f"prefetch_queue_depth must be at least 1, got {args.prefetch_queue_depth}")
     count = 1 if args.num_outputs is None else args.num_outputs
-    for name in ("dtype", "ndim", "layout"):
-        _per_output(getattr(args, name), count, name)
+    _per_output(args.dtype, count, "dtype")
+    for axes, layout in zip(_per_output(args.ndim, count, "ndim"), _per_output(args.layout, count, "layout")):
+        if axes is not None and layout and len(layout) != axes:
+            raise BadValue(f"ndim={axes} does not fit layout={layout!r}, which has {len(layout)} axes")
 
 
 def _check_size(size: int, most: int) -> None:

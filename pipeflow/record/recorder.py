@@ -301,7 +301,8 @@ class Recorder:
         if not sets:
             return self._record(call, call.inputs)
         group = object()
-        return [self._record(one, inputs, number, group=group) for number, (one, inputs) in enumerate(sets)]
+        made = [self._record(one, inputs, number, group=group) for number, (one, inputs) in enumerate(sets)]
+        return made if len(made) > 1 else made[0]
 
     def _record(
         self, call: Call, inputs: Sequence[Any], member: int = 0, scope: Scope | None = None, group: Any = None

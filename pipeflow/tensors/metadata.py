@@ -19,6 +19,7 @@ class CallableInt(int):
         return int(self)
 
 
+NUMBERS = 16  # the most numbers of a batch of numbers that are printed
 LINES = 20  # the most lines of numbers that are printed for a batch or a sample, so that the text fits on a screen
 
 
@@ -32,7 +33,10 @@ def shown_values(array: np.ndarray, room: int = LINES) -> list[str]:
 
 
 def shown_samples(samples: Sequence[np.ndarray]) -> str:
-    """The first samples, as many as fit on a screen."""
+    """The first samples, as many as fit on a screen; numbers stand in one line."""
+    if all(sample.ndim == 0 for sample in samples):
+        numbers = [str(sample) for sample in samples[:NUMBERS]]
+        return ", ".join([*numbers, *(["..."] if len(numbers) < len(samples) else [])])
     shown: list[str] = []
     left = LINES
     for sample in samples:

@@ -53,3 +53,13 @@ def test_calls_about_memory_are_taken():
     backend.SetDeviceBufferGrowthFactor(1.5)
     assert not backend.RestrictPinnedMemUsage()
     assert backend.GetCUDADeviceCount() >= 0
+
+
+def test_other_names_of_the_same_classes():
+    """Programs import batches from `backend_impl`, and the class of nodes from `ops`."""
+    from pipeflow import DataNode, backend_impl
+    from pipeflow.ops import _DataNode
+
+    assert backend_impl.TensorListCPU is pipeflow.backend_impl.TensorListCPU is backend.TensorListCPU
+    assert backend_impl.types is pipeflow.types
+    assert _DataNode is DataNode

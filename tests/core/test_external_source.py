@@ -234,6 +234,7 @@ def test_what_a_source_must_not_return(source, arguments, error, text):
         (lambda: 1, {"num_outputs": 0}, ValueError, "num_outputs must be at least 1"),
         (lambda: 1, {"cycle": "often"}, ValueError, "must be 'no' or 'quiet' or 'raise'"),
         (lambda: 1, {"dtype": [types.UINT8] * 3, "num_outputs": 2}, ValueError, "dtype has 3 entries for 2 outputs"),
+        (lambda: 1, {"ndim": 2, "layout": "HWC"}, RuntimeError, "ndim=2 does not fit layout='HWC', which has 3 axes"),
         (lambda: 1, {"dtpye": types.UINT8}, KeyError, "did you mean 'dtype'"),
     ],
 )
@@ -250,7 +251,7 @@ def test_declared_types_are_known_to_the_graph():
     @pipeline_def(batch_size=1, num_threads=1)
     def define():
         first, second = fn.external_source(
-            lambda: 1, num_outputs=2, dtype=[types.UINT8, types.FLOAT], ndim=[3, 0], layout="HWC"
+            lambda: 1, num_outputs=2, dtype=[types.UINT8, types.FLOAT], ndim=[3, 0], layout=["HWC", ""]
         )
         known.append((first.dtype, first.ndim, first.layout, second.dtype, second.ndim))
         return first, second

@@ -87,6 +87,16 @@ def test_a_definition_and_a_branch_read_nodes_from_outside():
     np.testing.assert_array_equal(both.as_array(), [False, False, False])
 
 
+def test_an_input_set_of_one_member_gives_one_node():
+    """As in DALI: a list of one node is not answered with a list."""
+    flip = ops.Flip(horizontal=1)
+    with Pipeline(batch_size=2, num_threads=1) as pipe:
+        data = fn.constant(idata=[1, 2, 3, 4, 5, 6], shape=(1, 2, 3), layout="HWC")
+        pair = flip([data, data])
+        pipe.set_outputs(flip([data]), *pair)
+    assert len(pipe.run()) == 3
+
+
 def test_operator_objects_and_input_sets_work_outside():
     """ops.X(...) on nodes, and lists of nodes, whose members draw the same numbers."""
     x = ops.ExternalSource(source=lambda: [np.zeros((4, 6, 3), np.uint8) + np.arange(6, dtype=np.uint8)[:, None]] * 3)

@@ -539,6 +539,46 @@ def test_deserialize_and_build():
     np.testing.assert_array_equal(pipe.run()[1].as_array(), saved().run()[1].as_array())
 
 
+def test_a_pipeline_without_settings_takes_the_saved_ones():
+    """Settings that it was given stay."""
+    text = saved().serialize()
+    pipe = Pipeline()
+    pipe.deserialize_and_build(text, functions=[source, double])
+    np.testing.assert_array_equal(pipe.run()[1].as_array(), saved().run()[1].as_array())
+    other = Pipeline(num_threads=2)
+    other.deserialize_and_build(text, functions=[source, double])
+    assert (other.batch_size, other.num_threads, other.seed) == (2, 2, saved().seed)
+
+
+def test_promises_about_outputs_are_saved():
+    """An output of another type is an error of the loaded pipeline too."""
+
+    def define(dtype):
+        return pipeline_def(
+            lambda: fn.random.coin_flip(), batch_size=2, num_threads=1, output_dtype=dtype, output_ndim=[0]
+        )()
+
+    loaded = Pipeline.deserialize(define([types.INT32]).serialize())
+    assert (loaded.output_dtype(), loaded.output_ndim()) == ([types.INT32], [0])
+    loaded.run()
+    with pytest.raises(RuntimeError, match=r"Output 0 was declared with dtype types\.FLOAT and has types\.INT32"):
+        Pipeline.deserialize(define(np.float32).serialize()).run()
+
+
+@pytest.mark.parametrize("wrong", ["file.json", 42])
+def test_serialize_takes_a_function_first(wrong):
+    """The name of a file is no function: nothing would be written."""
+    with pytest.raises(TypeError, match="define_graph must be a function"):
+        saved().serialize(wrong)
+
+
+def test_a_negative_device_is_refused():
+    """DALI's constant for pipelines without a GPU is the only one."""
+    with pytest.raises(ValueError, match="device_id must be the number of a GPU, or None"):
+        Pipeline(batch_size=1, num_threads=1, device_id=-3)
+    assert Pipeline(batch_size=1, num_threads=1, device_id=types.CPU_ONLY_DEVICE_ID).device_id is None
+
+
 def test_lambdas_are_saved_only_by_value():
     """By import path they cannot go; by value only when both sides say so."""
     pytest.importorskip("cloudpickle")

@@ -281,6 +281,8 @@ def test_repr_shows_values():
     assert "3, 2)" not in repr(TensorCPU(DENSE[0]))
     assert len(repr(TensorListCPU(np.zeros((1000, 100, 100))))) < 3000
     assert "num_samples=0" in repr(TensorListCPU([]))
+    assert "[3, 1, 2]" in repr(TensorListCPU([np.int32(number) for number in (3, 1, 2)]))
+    assert "14, 15, ...]" in repr(TensorListCPU(np.arange(100)))
 
 
 class Lazy:

@@ -52,6 +52,36 @@ def test_epochs_of_a_reader_equal_the_compiled_ones(order, policy):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("order", [*ORDERS, {"num_shards": 2, "shard_id": 1, "stick_to_shard": True}])
+@pytest.mark.parametrize("size", [4, 5])
+def test_random_numbers_that_are_drawn_before_the_readers(order, size):
+    """They depend on the samples that the readers give, which the definition reaches later."""
+
+    def define():
+        first = fn.random.uniform()
+        data = read_numbers(14, **order)
+        second = fn.random.uniform()
+        return first, data, second, read_numbers(9), fn.random.coin_flip()
+
+    compiled, debug = both(define, batch_size=size)
+    for _ in range(8):
+        assert plain(compiled.run()) == plain(debug.run())
+
+
+def test_a_source_that_gives_fewer_samples_than_an_earlier_operator_had():
+    """The definition runs again for the first batch, and the source is read once."""
+    batches = [[np.int32(number)] * (4 - number) for number in range(3)]
+
+    def define():
+        return fn.random.uniform(), fn.external_source(batches)
+
+    compiled, debug = both(define)
+    for size in (4, 3, 2):
+        seen = plain(debug.run())
+        assert seen == plain(compiled.run())
+        assert len(seen[0]) == size
+
+
 def test_a_source_before_the_reader_is_no_problem_where_batches_are_full():
     """The sources are asked in the order of the definition's lines."""
 

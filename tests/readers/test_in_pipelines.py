@@ -217,8 +217,28 @@ def test_lazy_init_reports_a_missing_folder_only_when_it_runs(tmp_path):
     with pytest.raises(FileNotFoundError, match="gone"):
         define(False).build()
     pipeline = define(True)
+    pipeline.build()
     with pytest.raises(FileNotFoundError, match="gone"):
         pipeline.run()
+
+
+def test_a_checkpoint_of_a_lazy_reader_that_was_not_read(tmp_path):
+    """Its state is the beginning, for a reader that is open and for one that is not."""
+    for name in "abc":
+        (tmp_path / name).write_bytes(name.encode())
+
+    @pipeline_def(batch_size=1, num_threads=1, enable_checkpointing=True)
+    def define(lazy):
+        return fn.readers.file(file_root=str(tmp_path), files=["a", "b", "c"], lazy_init=lazy)[1]
+
+    saved = define(True).state_dict()
+    for lazy in (True, False):
+        pipeline = define(lazy)
+        pipeline.build()
+        pipeline.run()
+        pipeline.run()
+        pipeline.load_state_dict(saved)
+        assert [int(pipeline.run()[0].as_array()[0, 0]) for _ in range(3)] == [0, 1, 2]
 
 
 def test_tfrecord_gives_a_dictionary_of_outputs(tmp_path):

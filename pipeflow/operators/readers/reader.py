@@ -82,6 +82,9 @@ class _Sources(Sequence[str]):
         return self._reader.source_info(int(self._indices[place]))
 
 
+_UNOPENED = {"unopened": True}  # the state at the beginning of a reader with `lazy_init` that has not opened its data
+
+
 class Reader(Source):
     """A source that walks a reader's samples in its order; the pipeline's threads fetch them."""
 
@@ -214,12 +217,19 @@ class Reader(Source):
             return self._sampler.state()
         if self._saved is not None:
             return dict(self._saved)
+        return dict(_UNOPENED) if self._samples is None else self._begun()
+
+    def _begun(self) -> dict[str, Any]:
         begun = Sampler(self.order, 1).state()
         del begun["seed"]  # it is known only with the pipeline's key
         return begun
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a saved position."""
+        if state == _UNOPENED:
+            if self._samples is None:
+                return
+            state = self._begun()
         self._saved = dict(state)
         if self._sampler is not None:
             self._sampler.restore(state)
@@ -243,7 +253,7 @@ class Reader(Source):
     def batches_left(self, state: Mapping[str, Any], batch_size: int, ending: Ending) -> int:
         """The number of batches that the epoch of a saved state still has, on this and on every other shard."""
         sampler = Sampler(self.order, batch_size)
-        sampler.restore(state)
+        sampler.restore(self._begun() if state == _UNOPENED else state)
         return sampler.batches_left(ending)
 
     def reader_meta(self) -> dict[str, int]:
