@@ -81,6 +81,21 @@ ABSENT: dict[str, Absent] = {
     "types.CUDAStream": Absent("streams are those of CuPy or torch", "pass the stream object itself"),
     "experimental.dynamic": _EAGER,
     "experimental.eager": _EAGER,
+    **dict.fromkeys(
+        [f"experimental.dynamic.{name}" for name in ("Batch", "batch", "as_batch")],
+        Absent("a list of arrays is a batch", "`tensors.TensorListCPU(arrays, layout)` if the samples need a layout"),
+    ),
+    **dict.fromkeys(
+        [f"experimental.dynamic.{name}" for name in ("Tensor", "tensor", "as_tensor")],
+        Absent("an array is a sample", "`tensors.TensorCPU(array, layout)` if the sample needs a layout"),
+    ),
+    "experimental.dynamic.readers": Absent(
+        "readers are operators of pipelines", "`for batch in pipe.epoch()`, or an iterator of `plugin`"
+    ),
+    "experimental.dynamic.random.RNG": Absent(
+        "calls on arrays take a key", "`fn.random.uniform(key=1)`: the same key gives the same numbers"
+    ),
+    "experimental.dynamic.checkpoint": Absent("checkpoints are those of pipelines", "`pipe.checkpoint()`"),
     "experimental.torchvision": Absent(
         "there are no transforms of torchvision", "`from_torch_dataset(..., transform=...)` with operators of `fn`"
     ),

@@ -77,6 +77,22 @@ def test_an_import_of_an_absent_name_says_the_same(line, words):
         exec(line, {})
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("resize", "calls on arrays run at once"),
+        ("readers.File", "for batch in pipe.epoch()"),
+        ("tensor", "tensors.TensorCPU(array, layout)"),
+        ("batch", "tensors.TensorListCPU(arrays, layout)"),
+        ("random.RNG", "fn.random.uniform(key=1)"),
+        ("checkpoint.Checkpoint", "pipe.checkpoint()"),
+    ],
+)
+def test_the_dynamic_mode_has_an_answer_for_each_kind_of_name(name, words):
+    """Only operators have the same call on arrays."""
+    assert words in dali_names.message(f"experimental.dynamic.{name}", ())
+
+
 def test_a_name_with_a_difference_exists():
     """The table names nothing that is gone."""
     assert [name for name in dali_names.DIFFERENT if not porting.is_here(name)] == []
