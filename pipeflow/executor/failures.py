@@ -300,7 +300,7 @@ class Failures:
                 batch.failed_sources.setdefault(sample, batch.source_of(sample))
                 rows = list(range(len(known)))
                 rows[sample] = donor
-                batch.origins[number] = known[rows]
+                batch.origins[number] = [known[row] for row in rows] if isinstance(known, list) else known[rows]
 
     def _failure(self, batch: BatchRun, step: Step, sample: int, error: BaseException, action: str) -> Failure:
         epochs = batch.epochs

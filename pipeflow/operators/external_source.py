@@ -13,7 +13,7 @@ from pipeflow.errors import BadValue, InvalidState, function_name
 from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import DeviceSample, Metadata, TensorListCPU, as_sample, common_layout, on_gpu
+from pipeflow.tensors import DeviceSample, Metadata, TensorListCPU, as_sample, common_layout, on_gpu, sources_of
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -114,7 +114,11 @@ class ExternalSource(Source):
         if not self.no_copy:
             values = values.copy() if isinstance(values, np.ndarray) else [sample.copy() for sample in values]
         feed = Feed(
-            len(values), [values], owned=not self.no_copy, layouts=[layout if layout is not None else self.layouts[0]]
+            len(values),
+            [values],
+            owned=not self.no_copy,
+            source_info=sources_of(data),
+            layouts=[layout if layout is not None else self.layouts[0]],
         )
         self._check(feed)
         self.fed.put(feed)
@@ -144,8 +148,12 @@ class ExternalSource(Source):
                 for column in outputs:
                     column.insert(index, column[0] if column else np.zeros((), np.uint8))
             good = [row for index, row in enumerate(rows) if index not in failures] if failures else rows
-            layouts = self._layouts([good] if self.single else list(zip(*good)))
-            feed = Feed(len(rows), outputs, layouts=layouts, failures=failures)
+            columns = [good] if self.single else list(zip(*good))
+            known = _sources(columns)
+            if known is not None:
+                for index in sorted(failures):
+                    known.insert(index, "")
+            feed = Feed(len(rows), outputs, source_info=known, layouts=self._layouts(columns), failures=failures)
         else:
             parts = self._split(self.callback.batch(request), "batch")
             batches = [self._batch_of(part, output) for output, part in enumerate(parts)]
@@ -154,7 +162,7 @@ class ExternalSource(Source):
                 raise RuntimeError(
                     f"the source {self.name_of_source} returned outputs with different batch sizes: {sizes}"
                 )
-            feed = Feed(sizes[0], batches, layouts=self._layouts(parts))
+            feed = Feed(sizes[0], batches, source_info=_sources(parts), layouts=self._layouts(parts))
         _check_size(feed.size, request.batch_size)
         self._check(feed)
         feed.owned = self._in_workers  # data from a worker is a copy that nothing else uses
@@ -408,6 +416,11 @@ def _check_size(size: int, most: int) -> None:
             "The external source callback returned an unexpected batch size. "
             f"Expected batch_size <= {most}, actual: {size}"
         )
+
+
+def _sources(parts: Sequence[Any]) -> list[str] | None:
+    """The sources of the samples: those of the first output that has any."""
+    return next(filter(None, map(sources_of, parts)), None)
 
 
 def _own_layout(data: Any) -> str | None:

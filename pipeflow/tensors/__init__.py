@@ -3,7 +3,7 @@
 from pipeflow.tensors.batch import TensorListCPU
 from pipeflow.tensors.collector import Collector, Take, slab_size
 from pipeflow.tensors.memory import Block, Lease, array_in
-from pipeflow.tensors.metadata import Metadata, Shape, common_layout, fitting_layout, position_of
+from pipeflow.tensors.metadata import Metadata, Shape, common_layout, fitting_layout, position_of, sources_of
 from pipeflow.tensors.on_device import DeviceSample, made_on, on_gpu
 from pipeflow.tensors.placed import PlacedArrays
 from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, has_mask
@@ -33,5 +33,6 @@ __all__ = [
     "on_gpu",
     "position_of",
     "slab_size",
+    "sources_of",
     "traced",
 ]

@@ -15,6 +15,7 @@ from pipeflow.tensors.metadata import (
     fitting_layout,
     position_of,
     shown_samples,
+    sources_of,
 )
 from pipeflow.tensors.placed import PlacedArrays
 from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, in_known_dtype
@@ -50,7 +51,7 @@ class TensorListCPU(Metadata):
         elif isinstance(data, (str, bytes)):
             raise TypeError("a batch is made of a list of samples or an array whose first axis is the samples")
         elif isinstance(data, Iterable):
-            items = list(data)
+            data = items = list(data)
             inherited = common_layout(items) or ""
             self._samples = [in_known_dtype(sample) for sample in as_samples(items)]
             _check_uniform(self._samples)
@@ -59,7 +60,7 @@ class TensorListCPU(Metadata):
         first = self._dense if self._dense is not None else (self._samples[0] if self._samples else None)
         self._dtype: np.dtype = first.dtype if first is not None else np.dtype(np.float32)
         self._ndim: int = 0 if first is None else first.ndim - (self._dense is not None)
-        self._source_info = source_info
+        self._source_info = sources_of(data) if source_info is None else source_info
         self._layout = ""
         self.set_layout(inherited if layout is None else layout)
 
@@ -232,7 +233,7 @@ class TensorListCPU(Metadata):
     def broadcast(tensor: TensorCPU, num_samples: int) -> "TensorListCPU":
         """The same sample ``num_samples`` times, without a copy."""
         source = tensor if isinstance(tensor, TensorCPU) else TensorCPU(tensor)
-        return TensorListCPU([source.array] * num_samples, source.layout())
+        return TensorListCPU([source] * num_samples)
 
     @staticmethod
     def from_dlpack(data: Any, layout: str | None = None) -> "TensorListCPU":

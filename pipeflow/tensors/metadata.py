@@ -97,12 +97,28 @@ def fitting_layout(layout: str | None, ndim: int) -> str:
     return text
 
 
+def holds_tensors(samples: Sequence[Any]) -> bool:
+    """True if a tensor is among these samples; the usual case is arrays."""
+    return any(issubclass(kind, Metadata) for kind in set(map(type, samples)))
+
+
+def sources_of(batch: Any) -> list[str] | None:
+    """The source of each sample of a batch or of a list of tensors, None if no source is known."""
+    if isinstance(batch, Metadata):
+        known = batch.source_info()
+    elif isinstance(batch, (list, tuple)) and holds_tensors(batch):
+        known = [item.source_info() if isinstance(item, Metadata) else "" for item in batch]
+    else:
+        return None
+    return known if isinstance(known, list) and any(known) else None  # the source of a single tensor is text
+
+
 def common_layout(samples: Sequence[Any]) -> str | None:
     """The layout of the first of these samples, None if none of them is a tensor.
 
     A later sample may have no layout, but no other one.
     """
-    if not any(issubclass(kind, Metadata) for kind in set(map(type, samples))):  # arrays, in the usual case
+    if not holds_tensors(samples):
         return None
     first, *others = (sample.layout() if isinstance(sample, Metadata) else "" for sample in samples)
     for index, layout in enumerate(others, 1):

@@ -333,6 +333,65 @@ def test_a_sample_that_fails_has_no_layout():
     assert pipe.run()[0].layout() == "HW"
 
 
+NAMED = TensorListCPU([FLAT, FLAT], "HW", source_info=["a.png", "b.png"])
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "expected"),
+    [
+        (lambda: NAMED, {}, ["a.png", "b.png"]),
+        (lambda: [NAMED[0], FLAT], {}, ["a.png", ""]),
+        (lambda: [FLAT, FLAT], {}, ["", ""]),
+        (lambda i: NAMED[i.idx_in_batch], {"batch": False}, ["a.png", "b.png"]),
+        (lambda: (FLAT[:2], NAMED), {"num_outputs": 2}, ["a.png", "b.png"]),
+        (lambda i: (0, NAMED[i.idx_in_batch]), {"num_outputs": 2, "batch": False}, ["a.png", "b.png"]),
+    ],
+)
+def test_samples_of_another_pipeline_keep_their_sources(source, arguments, expected):
+    """Batches and single tensors say where they come from; so do all outputs of a source."""
+    for output in make(source, **arguments).run():
+        assert output.source_info() == expected
+
+
+def test_fed_samples_keep_their_sources():
+    """Also if the batch is fed by hand."""
+    pipe = make(name="x", pipeline={"prefetch_queue_depth": 1})
+    for data in (NAMED, list(NAMED)):
+        pipe.feed_input("x", data)
+        assert pipe.run()[0].source_info() == ["a.png", "b.png"]
+
+
+def test_the_source_of_a_sample_that_replaces_another():
+    """It is delivered with the sample; the report has the source of the one that failed."""
+
+    def check(x):
+        if not x.any():
+            raise ValueError("not this one")
+        return x
+
+    samples = TensorListCPU([FLAT, FLAT + 1], source_info=["a.png", "b.png"])
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, on_error="replace")
+    def define():
+        return fn.python_function(fn.external_source(lambda: samples), function=check)
+
+    pipe = define()
+    assert pipe.run()[0].source_info() == ["b.png", "b.png"]
+    assert pipe.failures()[0].source == "a.png"
+
+
+def test_sources_beside_a_sample_that_fails():
+    """Each of the others keeps its own."""
+
+    def source(info):
+        if info.idx_in_batch == 0:
+            raise ValueError("no such sample")
+        return NAMED[info.idx_in_batch]
+
+    (batch,) = make(source, batch=False, pipeline={"on_error": "skip"}).run()
+    assert batch.source_info() == ["b.png"]
+
+
 class Buffer:
     """Only the buffer protocol."""
 

@@ -229,6 +229,10 @@ def test_source_info():
     assert batch.source_info() == ["a.jpg", "b.jpg", "c.jpg"]
     assert batch[1].source_info() == "b.jpg"
     assert batch.get_property("source_info")[2] == "c.jpg"
+    assert TensorListCPU(batch).source_info() == TensorListCPU(list(batch), "XY").source_info() == batch.source_info()
+    assert TensorListCPU([batch[1], DENSE[0]]).source_info() == ["b.jpg", ""]
+    assert TensorListCPU(batch, source_info=["d", "e", "f"]).source_info() == ["d", "e", "f"]
+    assert TensorListCPU.broadcast(batch[2], 2).source_info() == ["c.jpg"] * 2
     assert TensorListCPU(DENSE).source_info() == ["", "", ""]
     assert TensorCPU(DENSE).get_property("source_info") is None
     assert TensorCPU(DENSE).get_property("layout") is None
