@@ -106,6 +106,16 @@ class Stage:
         return (*self.columns, *self.steps, *self.merges)
 
 
+MOVED = (
+    -2
+)  # in place of a source: samples that were at other places of the batch before, so no source has them in this order
+
+
+def origin_of(inputs: Sequence[int]) -> int:
+    """The source of what is made of inputs with these sources."""
+    return MOVED if MOVED in inputs else next((origin for origin in inputs if origin >= 0), -1)
+
+
 @dataclass(eq=False, repr=False)
 class Plan:
     """All data that an executor needs."""
@@ -113,7 +123,9 @@ class Plan:
     slots: tuple[Slot, ...]
     stages: tuple[Stage, ...]
     outputs: tuple[int, ...]
-    origins: tuple[int, ...]  # for each slot: the source of its samples, by its position in the first stage, or -1
+    origins: tuple[
+        int, ...
+    ]  # for each slot: the source of its samples, by its position in the first stage; -1, MOVED: none
     constants: tuple[tuple[int, External], ...] = ()
     externals: dict[str, Any] = field(default_factory=dict)
     seed: int = 0

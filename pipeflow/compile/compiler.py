@@ -74,4 +74,6 @@ def _plan(graph: Graph, seed: int, on_error: Any) -> Plan:
         for node in computed.nodes
         if node.op.role == "constant"
     )
-    return Plan(slots, final, computed.outputs, origins_of(final, len(slots)), constants, externals, seed, on_error)
+    moved = {slot for node in computed.nodes if node.traits.moves for slot in steps[node.id].outputs}
+    origins = origins_of(final, len(slots), moved)
+    return Plan(slots, final, computed.outputs, origins, constants, externals, seed, on_error)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from pipeflow.declare import Role, find, registration
-from pipeflow.plan import External, Plan, Stage, Step, is_in_inputs, takes_out
+from pipeflow.plan import MOVED, External, Plan, Stage, Step, is_in_inputs, takes_out
 
 Rule = Callable[[Plan], Iterator[str]]
 RULES: list[Rule] = []
@@ -374,10 +374,10 @@ def user_objects_are_externals(plan: Plan) -> Iterator[str]:
 
 @_rule
 def origins_are_sources(plan: Plan) -> Iterator[str]:
-    """Every slot names the source of its samples by its position in the first stage; -1 if there is none."""
+    """Every slot names the source of its samples by its position in the first stage; -1 or MOVED if there is none."""
     if len(plan.origins) != len(plan.slots):
         yield f"there are {len(plan.origins)} origins for {len(plan.slots)} slots"
     most = len(plan.stages[0].steps)
     yield from (
-        f"%{slot} comes from source {at} of {most}" for slot, at in enumerate(plan.origins) if not -1 <= at < most
+        f"%{slot} comes from source {at} of {most}" for slot, at in enumerate(plan.origins) if not MOVED <= at < most
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeflow.compile.computed import ComputedNodes
 from pipeflow.compile.strands import Layer, layers_of
-from pipeflow.plan import Stage, Step
+from pipeflow.plan import MOVED, Stage, Step, origin_of
 from pipeflow.record.graph import GraphNode
 
 COLUMN_ELEMENTS = 64  # outputs with at most this number of elements are computed for the whole batch at once
@@ -159,15 +159,17 @@ def _kind_of(node: GraphNode, step: Step) -> Any:
     return "processes" if node.traits.processes else "batch"
 
 
-def origins_of(stages: Sequence[Stage], slots: int) -> tuple[int, ...]:
-    """The source of the samples of a slot: the source of the first input of its step that has one."""
+def origins_of(stages: Sequence[Stage], slots: int, moved: Collection[int]) -> tuple[int, ...]:
+    """The source of the samples of a slot: the source of the first input of its step that has one.
+
+    It is MOVED for the slots whose samples were at other places of the batch before, and for what is made of them.
+    """
     origin = [-1] * slots
     for position, step in enumerate(stages[0].steps):
         for slot in step.outputs:
             origin[slot] = position
     for stage in stages[1:]:
         for step in stage.all_steps():
-            known = next((origin[slot] for slot in step.inputs if origin[slot] >= 0), -1)
             for slot in step.outputs:
-                origin[slot] = known
+                origin[slot] = MOVED if slot in moved else origin_of([origin[slot] for slot in step.inputs])
     return tuple(origin)

@@ -25,7 +25,7 @@ from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.operators import structure
-from pipeflow.plan import External, Plan, Slot, Stage, Step
+from pipeflow.plan import MOVED, External, Plan, Slot, Stage, Step, origin_of
 from pipeflow.record.graph import GraphNode
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
 from pipeflow.seeds import node_key
@@ -133,8 +133,8 @@ class DebugRecorder(Recorder):
 
     def _perform(self, node: GraphNode) -> None:
         origins = self.plan.origins
-        inherited = next((origins[self._slot(edge)] for edge in node.inputs if origins[self._slot(edge)] >= 0), -1)
-        origin = len(self.batch.origins) if node.op.factory else inherited
+        inherited = origin_of([origins[self._slot(edge)] for edge in node.inputs])
+        origin = len(self.batch.origins) if node.op.factory else MOVED if node.traits.moves else inherited
         for index, spec in enumerate(node.specs):
             self.slots[(node.id, index)] = self._new_slot(spec, origin)
         outputs = [self.slots[(node.id, index)] for index in range(node.count)]

@@ -361,6 +361,23 @@ def test_fed_samples_keep_their_sources():
         assert pipe.run()[0].source_info() == ["a.png", "b.png"]
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_samples_at_other_places_of_the_batch_name_no_source(debug):
+    """Neither does what is made of them: the sources of the reader are in another order."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, debug=debug)
+    def define():
+        data = fn.external_source(lambda: NAMED)
+        moved = fn.permute_batch(data, indices=[1, 0])
+        return data, moved, moved + 1, data + moved
+
+    pipe = define()
+    pipe.build()
+    first, *others = pipe.run()
+    assert first.source_info() == ["a.png", "b.png"]
+    assert [output.source_info() for output in others] == [["", ""]] * 3
+
+
 def test_the_source_of_a_sample_that_replaces_another():
     """It is delivered with the sample; the report has the source of the one that failed."""
 
