@@ -63,6 +63,13 @@ def node_key(seed: int, name: str) -> int:
     return mix((seed & _MASK) ^ mix(int.from_bytes(digest, "little")))
 
 
+def key_of(own: int | None, seed: int, name: str) -> int:
+    """The key of a random operator in a pipeline with this seed: with a seed of its own, operators draw the same numbers, so that
+    an image and its mask can be cropped by two operators with one seed; otherwise each has its own numbers.
+    """
+    return node_key(seed, name) if own is None else node_key(own, "")
+
+
 def sample_keys(key: int, positions: np.ndarray, epochs: "int | np.ndarray" = 0) -> np.ndarray:
     """The keys (uint64) of samples at one operator, from their positions and their epoch (or epochs)."""
     return keys_at(key, *place_of(positions, epochs))

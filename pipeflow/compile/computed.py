@@ -61,7 +61,7 @@ class ComputedNodes:
             constants.append(("seed", node.seed))
         key = None
         if node.op.random:  # sources too: they shuffle with it
-            key = seeds.node_key(seed if node.seed is None else node.seed, node.random_name)
+            key = seeds.key_of(node.seed, seed, node.random_name)
         calls_user = node.traits.user_code or (node.device == "gpu" and node.op.role == "function")
         return step_of(node, self.slot, constants, key, kept("on_error", node.on_error), calls_user)
 

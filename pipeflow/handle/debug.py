@@ -28,7 +28,7 @@ from pipeflow.operators import structure
 from pipeflow.plan import MOVED, External, Plan, Slot, Stage, Step, origin_of
 from pipeflow.record.graph import GraphNode
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
-from pipeflow.seeds import node_key
+from pipeflow.seeds import key_of
 from pipeflow.tensors import TensorCPU, TensorListCPU, traced
 
 
@@ -138,7 +138,7 @@ class DebugRecorder(Recorder):
         for index, spec in enumerate(node.specs):
             self.slots[(node.id, index)] = self._new_slot(spec, origin)
         outputs = [self.slots[(node.id, index)] for index in range(node.count)]
-        key = node_key(self.run.settings.seed or 0 if node.seed is None else node.seed, node.random_name)
+        key = key_of(node.seed, self.run.settings.seed or 0, node.random_name)
         constants = [(name, External(name)) for name in node.constants]
         step = step_of(node, self._slot, constants, key, node.on_error, user_code=False)
         self.plan.externals = dict(node.constants)

@@ -103,6 +103,38 @@ def test_operators_of_one_kind_differ():
     assert len(np.unique(np.concatenate(arrays))) == 32
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_operators_with_one_seed_draw_the_same_numbers(debug):
+    """As in DALI: on different data and with different arguments, and in operators that share a kind of draw. The numbers do not
+    depend on the pipeline's seed.
+    """
+    image = np.arange(40 * 50, dtype=np.uint16).reshape(40, 50, 1)
+
+    def define():
+        picture, mask = (fn.external_source(lambda x=x: [x] * 6, layout="HWC") for x in (image, image + 1))
+        start, extents = fn.random_crop_generator(fn.shapes(picture), seed=4)
+        return (
+            *[fn.random_resized_crop(x, size=9, interp_type=types.INTERP_NN, seed=4) for x in (picture, mask)],
+            fn.resize(fn.slice(picture, start, extents, axes=(0, 1)), size=9, interp_type=types.INTERP_NN),
+            fn.random.uniform(range=(0, 1), seed=5),
+            fn.random.uniform(range=(0, 10), seed=5),
+            fn.random.uniform(range=(0, 1), seed=6),
+        )
+
+    found = []
+    for seed in (1, 2):
+        pipe = pipeline_def(define, batch_size=6, num_threads=1, device_id=None, seed=seed)(debug=debug)
+        found.append([batch.as_array() for batch in pipe.run()])
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+    picture, mask, window, one, ten, other = found[0]
+    np.testing.assert_array_equal(picture + 1, mask)
+    assert (picture == window).mean() > 0.9  # a position exactly between two pixels may take the other one
+    np.testing.assert_allclose(10 * one, ten, rtol=1e-6)
+    assert not np.allclose(one, other)
+    assert len({crop.tobytes() for crop in picture}) == 6
+
+
 def test_a_name_fixes_the_numbers():
     """A named operator keeps its numbers when others are added before it."""
 
