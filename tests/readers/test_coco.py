@@ -214,6 +214,12 @@ def test_the_number_of_outputs_in_a_pipeline(tmp_path):
 
     assert [np.asarray(sample).tolist() for sample in define().run()[-1].samples()] == [[2], [9]]
 
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def with_pixels():
+        return tuple(fn.readers.coco(**arguments, pixelwise_masks=True, image_ids=True))
+
+    assert [batch.layout() for batch in with_pixels().run()] == ["", "", "", "HWC", ""]
+
 
 @pytest.mark.oracle
 def test_dali_reads_the_same(tmp_path):

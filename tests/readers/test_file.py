@@ -115,6 +115,8 @@ def test_an_empty_folder_is_an_error_that_names_it(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(BadData, match=r"no files found in the sub-folders of .*: none match \*\.jpg"):
         FileReader(file_root=str(tmp_path), file_filters=["*.jpg"])
+    with pytest.raises(ValueError, match="file_filters must have a pattern"):
+        FileReader(file_root=str(tmp_path), file_filters=[])
 
 
 def test_a_flat_folder_is_told_apart_from_an_empty_one(tmp_path):

@@ -304,7 +304,9 @@ def varying_batch(folder, arguments):
     @pipeline_def(batch_size=4, num_threads=2, device_id=None, prefetch_queue_depth=1)
     def define():
         options = {name: node(value) for name, value in arguments.items()}
-        return fn.readers.numpy(file_root=str(folder), name="scans", **options)
+        return fn.readers.numpy(
+            file_root=str(folder), name="scans", cache_header_information=False, register_buffers=True, **options
+        )
 
     pipe = define()
     assert pipe.reader_meta("scans")["epoch_size"] == 4

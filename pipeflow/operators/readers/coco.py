@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Fetched, Room, default
+from pipeflow.declare import Fetched, Room, Spec, default, find
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import coco_saved, remote
 from pipeflow.operators.readers.coco_annotations import annotations
@@ -200,3 +200,11 @@ class CocoReader:
     def source_name(self, index: int) -> str:
         """The name of the image in the annotations."""
         return self._paths.short(index)
+
+
+@find("readers.coco").infer
+def _(_specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+    found = [Spec()] * _outputs(args)
+    if args.pixelwise_masks:
+        found[3] = Spec((None, None, 1), np.int32, "HWC")
+    return tuple(found)

@@ -71,6 +71,8 @@ class FileReader:
         else:
             assert file_root is not None
             patterns = strings(file_filters, "file_filters")
+            if not patterns:
+                raise ValueError("file_filters must have a pattern at least; '*' matches every name")
             folders = strings(dir_filters, "dir_filters") if dir_filters is not None else ["*"]
             found = _discovered(file_root, patterns, folders, case_sensitive_filter)
             if not found:

@@ -222,5 +222,7 @@ def _(keywords: dict[str, Any]) -> Any:
     shared = {name: keywords[name] for name in CACHE if name in keywords}
     own = {name: keywords.pop(name) for name in list(keywords) if name in _REGION and name not in CACHE} | shared
     device = keywords.pop("device", None)
+    for name in find("readers.numpy").no_effect:
+        keywords.pop(name, None)
     found = numpy_region(find("readers.numpy_paths")(**keywords), **own)
     return found.gpu() if device == "gpu" else found
