@@ -27,6 +27,7 @@ from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.axes import axes_of
 from pipeflow.operators.geometry_calls import AXES, erased_calls
+from pipeflow.operators.windows import single
 
 PAGE = """Overwriting rectangles of images and other data with a value.
 """
@@ -116,7 +117,7 @@ def _(calls: KernelCalls) -> None:
         table = np.full((count, regions, AXES, 2), np.nan)
         places = [begin + axis for axis in chosen]
         for number, values in enumerate((anchors, sizes)):
-            table[:, :, places, number] = values.reshape(-1, regions, len(chosen))
+            table[:, :, places, number] = np.clip(values, -1e30, 1e30).reshape(-1, regions, len(chosen))
         return table
 
     shares = args.normalized or args.normalized_anchor, args.normalized or args.normalized_shape, args.centered_anchor
@@ -175,10 +176,10 @@ def _erased(
         first, last = [0] * ndim, list(shape)
         for i, axis in enumerate(chosen):
             extent = shape[axis]
-            low, size = anchors[region * len(chosen) + i], shapes[region * len(chosen) + i]
-            low *= extent if args.normalized or args.normalized_anchor else 1
-            size *= extent if args.normalized or args.normalized_shape else 1
-            low -= size / 2 if args.centered_anchor else 0
+            low, size = single(anchors[region * len(chosen) + i]), single(shapes[region * len(chosen) + i])
+            low *= single(extent if args.normalized or args.normalized_anchor else 1)
+            size *= single(extent if args.normalized or args.normalized_shape else 1)
+            low -= size / single(2) if args.centered_anchor else single(0)
             begin, end = math.floor(low), math.floor(low + size)
             first[axis], last[axis] = min(max(begin, 0), extent), min(max(end, 0), extent)
         boxes.append((first, last))

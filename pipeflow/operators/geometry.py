@@ -263,6 +263,9 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
         if getattr(args, name) is not None:
             end = spread_columns(args, name, extents)
             end = start + end if name.endswith("shape") else end
+            if name == "rel_shape" and args.rel_start is not None:  # two shares are added in double precision
+                end = sum(np.asarray(part, np.float32).astype(np.float64) for part in (args.rel_start, args.rel_shape))
+                end = end * extents
             break
     anchors = half_up_all(start)
     sizes = half_up_all(end) - anchors
@@ -273,10 +276,13 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
 
 
 def spread_columns(args: Any, name: str, extents: np.ndarray) -> np.ndarray:
-    """One number for each axis of each sample; the numbers of relative arguments are multiplied by the extents."""
+    """One number for each axis of each sample; the numbers of relative arguments are multiplied by the extents (`share_of`)."""
     values = np.asarray(getattr(args, name), np.float64)
     require(values.shape[-1] in (1, extents.shape[1]))
-    return values * extents if name.startswith("rel_") else np.broadcast_to(values, extents.shape)
+    if not name.startswith("rel_"):
+        return np.broadcast_to(values, extents.shape)
+    require(np.abs(values) < 1e9)
+    return (values.astype(np.float32) * extents.astype(np.float32)).astype(np.float64)
 
 
 @slice.calls

@@ -59,6 +59,16 @@ RANDOM_WINDOW = parameters(
 POLICIES = ("error", "pad", "trim_to_shape")
 
 
+def single(value: float) -> np.float32:
+    """A number in single precision, in which DALI computes places; numbers far outside of any data come nearer."""
+    return np.float32(min(max(value, -1e30), 1e30))
+
+
+def share_of(share: float, extent: float) -> float:
+    """A share of an extent in single precision: its rounding decides about the last element."""
+    return float(single(share) * np.float32(extent))
+
+
 def half_up(value: float) -> int:
     """The nearest integer, halves rounded away from zero."""
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
@@ -181,7 +191,7 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
             else (listed(anchor, "anchor") or [])
         )
     elif relative is not None:
-        start = [a * e for a, e in zip(relative, extents)]
+        start = list(map(share_of, relative, extents))
     elif given is not None:
         start = given
     end: list[float] = [float(extent) for extent in extents]
@@ -193,11 +203,15 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
     elif args.end is not None:
         end = listed(args.end, "end") or []
     elif args.rel_end is not None:
-        end = [a * e for a, e in zip(listed(args.rel_end, "rel_end") or [], extents)]
+        end = list(map(share_of, listed(args.rel_end, "rel_end") or [], extents))
     elif args.shape is not None:
         end = [a + s for a, s in zip(start, listed(args.shape, "shape") or [])]
     elif args.rel_shape is not None:
-        end = [a + s * e for a, s, e in zip(start, listed(args.rel_shape, "rel_shape") or [], extents)]
+        shares = listed(args.rel_shape, "rel_shape") or []
+        if anchor is None and relative is not None:  # two shares are added in double precision
+            end = [(float(single(a)) + float(single(s))) * e for a, s, e in zip(relative, shares, extents)]
+        else:
+            end = [a + share_of(s, e) for a, s, e in zip(start, shares, extents)]
     first = [half_up(value) for value in start]
     return first, [half_up(value) - low for value, low in zip(end, first)]
 

@@ -280,6 +280,34 @@ def test_the_canvas_of_frames_contains_each_by_itself():
     assert (out.shape(), alone) == ([(3, 8, 9, 1)], [(8, 5), (8, 5), (7, 10)])
 
 
+@pytest.mark.parametrize("fed", [False, True])
+def test_places_are_in_single_precision(fed):
+    """0.29 of 100 is 28.999999999999996, which ends before element 28, and 29 in float32. 0.35 in float32 is a little less; of 50
+    elements it is 17.499999701976776, and 17.5 in float32, which is rounded to 18. Two shares are added in double precision: 0.35
+    and 0.05 of 50 elements are 19.9999998. Numbers are constants, or belong to the samples.
+    """
+    line = np.arange(100, dtype=np.uint8)[:, None, None]
+
+    def number(*values):
+        return fn.external_source(lambda: [np.float32(values)] * 2) if fed else list(values)
+
+    def define():
+        whole = fn.external_source(lambda: [line] * 2, layout="HWC")
+        half = fn.external_source(lambda: [line[:50]] * 2, layout="HWC")
+        return (
+            fn.erase(whole, anchor=number(0.0), shape=number(0.29), axes=0, normalized=True, fill_value=255),
+            fn.erase(whole, anchor=number(17.3), shape=number(1.7), axes=0, fill_value=255),
+            fn.slice(half, rel_start=number(0.35), rel_shape=number(0.05), axes=[0]),
+            fn.slice(half, rel_start=number(0.35), axes=[0]),
+        )
+
+    batches = pipeline_def(define, batch_size=2, num_threads=1, device_id=None)().run()
+    for sample in range(2):
+        erased, moved, part, rest = [batch.at(sample).ravel().tolist() for batch in batches]
+        assert [erased.count(255), moved.index(255), moved.count(255)] == [29, 17, 2]
+        assert (part, rest[0]) == ([18, 19], 18)
+
+
 def test_dimensions_of_a_scale():
     """ndim counts where it is positive and one number is for all dimensions."""
     for arguments, ndim in (

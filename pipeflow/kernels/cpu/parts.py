@@ -51,13 +51,21 @@ def cropped_axis(extent, size, position, rounds, policy):
 
 
 @kernel(fastmath=False)
+def share_of(share, extent):
+    """A share of an extent, in single precision as in DALI."""
+    return np.float64(np.float32(share) * np.float32(extent))
+
+
+@kernel(fastmath=False)
 def sliced_axis(extent, start, of_extent, end, kind, end_of_extent, policy):
-    """`part_of` for a slice. Its numbers are shares of the extent if `of_extent`."""
+    """`part_of` for a slice. Its numbers are shares of the extent if `of_extent`; two shares are added in double precision."""
     if not (abs(start) < 1e9 and abs(end) < 1e9):
         return NO_PART
-    first, last = (start * extent if of_extent else start), (end * extent if end_of_extent else end)
+    first, last = (share_of(start, extent) if of_extent else start), (share_of(end, extent) if end_of_extent else end)
     if kind == WHOLE:
         last = np.float64(extent)
+    elif kind == SIZE and of_extent and end_of_extent:
+        last = (np.float64(np.float32(start)) + np.float64(np.float32(end))) * extent
     elif kind == SIZE:
         last = first + last
     anchor = half_up(first)
@@ -141,12 +149,16 @@ def mirror(source, rows, size, pixel, upside_down, sideways, out):
 
 @kernel(fastmath=False)
 def rectangle_axis(extent, anchor, size, anchor_of_extent, size_of_extent, centred):
-    """Begin and end of a rectangle along an axis."""
-    low = anchor * (extent if anchor_of_extent else 1)
-    length = size * (extent if size_of_extent else 1)
-    low -= length / 2 if centred else 0.0
+    """Begin and end of a rectangle along an axis, in single precision as in DALI."""
+    low = np.float32(anchor) * np.float32(extent if anchor_of_extent else 1)
+    length = np.float32(size) * np.float32(extent if size_of_extent else 1)
+    low -= length / np.float32(2) if centred else np.float32(0)
     begin, end = np.floor(low), np.floor(low + length)
-    return np.int64(min(max(begin, 0.0), np.float64(extent))), np.int64(min(max(end, 0.0), np.float64(extent)))
+    first, last = (
+        min(max(np.float64(begin), 0.0), np.float64(extent)),
+        min(max(np.float64(end), 0.0), np.float64(extent)),
+    )
+    return np.int64(first), np.int64(last)
 
 
 @kernel(fastmath=False)

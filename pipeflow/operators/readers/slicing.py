@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 
-import numpy as np
-
 from pipeflow.errors import OutOfRange
+from pipeflow.operators.windows import share_of, single
 
 POLICIES = ("error", "pad", "trim_to_shape")
 
@@ -73,16 +72,16 @@ class Slice:
         )
         # As in DALI, relative numbers are single precision, and the end is rounded, not the length. If the end is computed from
         # two relative numbers, it is computed in double precision.
-        low = float(start) if start is not None else float(np.float32(rel_start or 0) * np.float32(extent))
+        low = float(start) if start is not None else share_of(rel_start or 0, extent)
         first = round_half_up(low)
         if shape is not None:
             return first, int(shape)
         if rel_shape is not None and rel_start is not None:
-            high = (float(np.float32(rel_start)) + float(np.float32(rel_shape))) * extent
+            high = (float(single(rel_start)) + float(single(rel_shape))) * extent
         elif rel_shape is not None:
-            high = low + float(np.float32(rel_shape) * np.float32(extent))
+            high = low + share_of(rel_shape, extent)
         elif rel_end is not None:
-            high = float(np.float32(rel_end) * np.float32(extent))
+            high = share_of(rel_end, extent)
         else:
             high = float(extent if end is None else end)
         last = round_half_up(high)
