@@ -22,14 +22,22 @@ def test_little_work_is_not_divided():
 
 def test_long_samples_are_shared_one_by_one():
     """Samples that are worth a chunk each are divided so that no thread waits long for the last one."""
-    assert parts(8, 2, 0.02, CHAIN) == [1] * 8
+    assert parts(8, 2, 0.04, CHAIN) == [1] * 8
     assert parts(16, 2, 0.003, SAMPLES) == [1] * 16
 
 
 def test_a_chunk_is_a_share_of_the_rest_between_the_limits():
     """Each takes a part of what is left, until the parts are worth too little."""
-    assert parts(64, 2, 2.5e-4, CHAIN) == [32, 16, 9, 7]
+    assert parts(64, 8, 1e-3, CHAIN) == [8, 7, 7, 6, 5, 4, 4, 3, 3, 3, 3, 3, 3, 3, 2]
     assert parts(100, 2, 5e-5, SAMPLES) == [25, 19, 14, 11, 8, 6, 5, 5, 5, 2]
+
+
+def test_few_threads_take_long_chunks_of_a_chain():
+    """Each begins with Python, and the thread that is over first goes on with the next batch."""
+    assert parts(64, 2, 6e-4, CHAIN) == [32, 16, 16]  # the last one is not divided
+    assert parts(30, 2, 7e-4, CHAIN) == [15, 15]
+    assert parts(14, 2, 7e-4, CHAIN) == [14]  # what is left would be worth too little
+    assert parts(256, 2, 6e-4, CHAIN) == [54, 54, 54, 47, 24, 14, 9]
 
 
 @pytest.mark.parametrize("limits", [SAMPLES, CHAIN])
