@@ -1,12 +1,14 @@
 """Results of random operators that are called outside of any pipeline.
 
 The result of an eager call has the key that repeats it. An array that was drawn without any data also keeps its call. If a
-pipeline reads such an array, or the result of arithmetic on it, the pipeline draws new numbers for every sample, as if the call
-were inside the pipeline.
+pipeline reads such an array, or what arithmetic or an operator computed from it, the pipeline draws new numbers for every
+sample, as if the call were inside the pipeline.
 """
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ _AS_NODES: dict[str, Callable[..., Any]] = {
     "bitwise_xor": operator.xor,
     "invert": operator.invert,
 }
+FEW = 64  # the most numbers of an input that is not data
 
 
 class ReportedArray(np.ndarray):
@@ -65,7 +68,8 @@ class DrawnArray(ReportedArray):
                 "same for all samples of all batches. Compute it inside the pipeline definition; np.array(x) makes it a constant"
             )
         if self._node is None:
-            self._node = self._make()
+            # In an empty context, so that the node belongs to no pipeline and others can take it too.
+            self._node = Context().run(self._make)
         return self._node
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -85,8 +89,33 @@ def nodes_of(values: Sequence[Any]) -> list[Any]:
     return [value.node if isinstance(value, DrawnArray) else value for value in values]
 
 
+def reads_drawn(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """True if an input or an argument of a call was drawn outside of any pipeline."""
+    return any(isinstance(value, DrawnArray) for value in (*inputs, *keywords.values()))
+
+
 def redrawn(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """The inputs and arguments of a call that makes a node, with nodes in place of arrays that were drawn outside."""
-    if not any(isinstance(value, DrawnArray) for value in (*inputs, *keywords.values())):
+    if not reads_drawn(inputs, keywords):
         return inputs, keywords
     return nodes_of(inputs), dict(zip(keywords, nodes_of(list(keywords.values()))))
+
+
+def computed(call: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
+    """The result of an eager call of an operator that read drawn arrays, which is drawn too.
+
+    A result that also depends on data, and not only on a matrix or a few numbers, is left as it is: it would keep the data in
+    memory.
+    """
+    if not all(
+        isinstance(x, (DrawnArray, bool, int, float)) or (type(x) is np.ndarray and x.size <= FEW) for x in inputs
+    ):
+        return result
+
+    @cache
+    def node() -> Any:
+        return call(*redrawn(inputs, keywords))
+
+    if isinstance(result, (list, tuple)):
+        return type(result)(DrawnArray.of(one, None, lambda i=i: node()[i]) for i, one in enumerate(result))
+    return DrawnArray.of(result, getattr(result, "key", None), node) if isinstance(result, np.ndarray) else result

@@ -13,7 +13,7 @@ import numpy as np
 from pipeflow import system, types
 from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
-from pipeflow.declare.drawn import redrawn
+from pipeflow.declare.drawn import computed, reads_drawn, redrawn
 from pipeflow.declare.eager import NAMES, again, eager
 from pipeflow.declare.opdef import FramesShare, OpDef, Part, Signature
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, take_declared, with_shared
@@ -62,7 +62,11 @@ class OpFunction(OpDef):
             inputs, keywords = redrawn(inputs, keywords)
         call = bind(self, inputs, keywords)
         result = interpret(call)
-        return result if self.result_hook is None else self.result_hook(self.known(call.constants), result)
+        if self.result_hook is not None:
+            result = self.result_hook(self.known(call.constants), result)
+        if interpret is eager and reads_drawn(inputs, keywords):
+            return computed(self.apply, inputs, keywords, result)
+        return result
 
     def __reduce__(self) -> Any:
         return find, (self.name,)

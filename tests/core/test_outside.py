@@ -193,6 +193,35 @@ def test_what_was_drawn_outside_is_drawn_for_each_sample_in_a_pipeline():
     assert 0 < large.as_array().sum() < 8
 
 
+def test_what_operators_compute_from_what_was_drawn_outside_is_drawn_too():
+    """A call that reads only such arrays and numbers is made again in the pipeline; two pipelines may take its result."""
+    offset = fn.random.uniform(range=(1.0, 2.0), shape=2)
+    moved = fn.transforms.translation(fn.transforms.scale(scale=(2, 2)), offset=2 * offset)
+    likely = fn.random.coin_flip(probability=fn.reductions.min(offset) * 0 + 1)
+    np.testing.assert_allclose(moved, [[2, 0, 2 * offset[0]], [0, 2, 2 * offset[1]]])
+    assert likely.key is not None
+    for seed in (3, 4):
+        drawn, matrices, ones = run(offset, moved, likely, batch_size=8, seed=seed)
+        assert len(np.unique(drawn)) == 16
+        np.testing.assert_allclose(matrices[:, :, 2], 2 * drawn, rtol=1e-6)
+        np.testing.assert_array_equal(ones, 1)
+
+
+def test_several_results_of_drawn_arrays_are_of_one_call():
+    """Both outputs come from the same numbers."""
+    boxes = fn.random.uniform(range=(0.0, 1.0), shape=(1, 4)) * 0 + 0.5
+    labels = fn.random.uniform(range=(0.0, 9.0), shape=(1,)) * 0
+    anchors, found = fn.box_encoder(boxes, fn.cast(labels, dtype=types.INT32), anchors=[0.4, 0.4, 0.6, 0.6])
+    first, second = run(anchors, found)
+    assert first.shape[1:] == (1, 4) and second.shape[1:] == (1,)
+
+
+def test_data_stays_data_when_an_argument_was_drawn_outside():
+    """The result of an operator on data is a plain array, which does not keep the data."""
+    image = np.zeros((6, 5, 3), np.uint8)
+    assert type(fn.brightness(image, brightness=fn.random.uniform(range=(1.0, 2.0)))) is np.ndarray
+
+
 def test_what_cannot_be_drawn_again_says_so():
     """Other functions of such an array would be one constant for all samples."""
     drawn = fn.random.uniform(shape=(3,))
