@@ -58,7 +58,7 @@ class BadType(TypeError, RuntimeError):
     """An operator cannot work with data of this type."""
 
 
-class DoesNotFit(OverflowError, ValueError):
+class DoesNotFit(OverflowError, ValueError, RuntimeError):
     """A number is too large for the type that it should have."""
 
 

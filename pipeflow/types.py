@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.errors import BadArgument, DoesNotFit, UnsupportedType
+from pipeflow.errors import BadArgument, BadValue, DoesNotFit, UnsupportedType
 
 
 class _Named(IntEnum):
@@ -209,12 +209,21 @@ def default_number_dtype(value: Any) -> np.dtype | None:
 def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
     """A Python number, list or array as the array of a constant node: without ``dtype``, 64-bit data is narrowed."""
     if isinstance(value, ScalarConstant):
-        return np.array(value.value, _TO_NUMPY[value.dtype])
+        return as_constant(value.value, value.dtype)
     if dtype is not None:
         wanted = as_dtype(dtype)
         array = np.asarray(value)
-        converted = array.astype(wanted)
-        if array.dtype.kind in "iu" and wanted.kind in "iu" and not np.array_equal(converted, array):
+        if array.dtype.kind not in "biuf":
+            try:
+                return array.astype(wanted)
+            except OverflowError as error:
+                raise DoesNotFit(f"{value!r} does not fit into {wanted}") from error
+        converted = np.asarray(saturate(array, wanted))
+        if array.dtype.kind in "iu":
+            fits = wanted.kind not in "iu" or np.array_equal(converted, array)
+        else:
+            fits = array.dtype.kind != "f" or wanted.kind not in "iu" or np.all(np.abs(array - converted) <= 0.5)
+        if not fits:
             raise DoesNotFit(f"{value!r} does not fit into {wanted}")
         return converted
     if isinstance(value, np.generic):
@@ -223,7 +232,8 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
         raise TypeError("a constant must be a number, a list of numbers or an array, got None")
     kind = default_number_dtype(value)
     if kind is not None and (type(value) is not int or -(2**31) <= value < 2**31):
-        return np.array(value, kind)
+        with np.errstate(over="ignore"):
+            return np.array(value, kind)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -415,11 +425,16 @@ def Constant(
     if isinstance(value, ScalarConstant) and alone:
         return ScalarConstant(value.value, value.dtype if dtype is None else dtype)
     array = as_constant(value, dtype)
+    if isinstance(value, np.generic) and dtype is None:
+        array = narrowed(array)
     if shape is not None:
         extents = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
-        array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
+        try:
+            array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
+        except ValueError as error:
+            raise BadValue(f"{array.size} numbers do not fill the shape {extents}") from error
     if layout and len(layout) != array.ndim:
-        raise ValueError(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
+        raise BadValue(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
     # a copy, because the node makes its array read-only, and the caller may change the original later
     constant = ArrayConstant(np.array(array), check_layout(layout), device or "cpu", name)
     make_node = constant_node.get()

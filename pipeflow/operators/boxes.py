@@ -142,14 +142,9 @@ def point_flip(layout: str, size: int, flips: tuple[bool, ...], centers: tuple[f
         raise ValueError(f"layout {layout!r} names {len(letters)} coordinates, the points have {size}")
     matrix, offset = np.eye(size), np.zeros(size)
     for letter, turned, center in zip("xyz", flips, centers, strict=True):
-        if not turned:
-            continue
-        if letter not in letters:
-            if letter == "x":  # mirrored by default, also if the points have no x
-                continue
-            raise ValueError(f"flip_{letter} is given, but the coordinates {letters!r} have no {letter}")
-        axis = letters.index(letter)
-        matrix[axis, axis], offset[axis] = -1, 2 * center
+        axis = letters.find(letter)
+        if turned and axis >= 0:
+            matrix[axis, axis], offset[axis] = -1, 2 * center
     return matrix, offset
 
 
@@ -169,7 +164,7 @@ def coord_flip(
     layout: Layout = default("", "order of the coordinates of a point; default: `xyz`, or its first letters"),
     out: Out,
 ) -> Sample:
-    """Mirrors points about a centre, coordinate by coordinate."""
+    """Mirrors points about a centre, coordinate by coordinate. A coordinate that the points do not have is not mirrored."""
     flips, centers = (flip_x, flip_y, flip_z), (center_x, center_y, center_z)
     mapping = point_flip(layout, points.shape[-1] if points.ndim else 1, flips, centers)
     return kernels.boxes.mapped(points, *mapping, out)

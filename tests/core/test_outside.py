@@ -213,7 +213,7 @@ def test_several_results_of_drawn_arrays_are_of_one_call():
     labels = fn.random.uniform(range=(0.0, 9.0), shape=(1,)) * 0
     anchors, found = fn.box_encoder(boxes, fn.cast(labels, dtype=types.INT32), anchors=[0.4, 0.4, 0.6, 0.6])
     first, second = run(anchors, found)
-    assert first.shape[1:] == (1, 4) and second.shape[1:] == (1,)
+    assert (first.shape[1:], second.shape[1:]) == ((1, 4), (1,))
 
 
 def test_data_stays_data_when_an_argument_was_drawn_outside():

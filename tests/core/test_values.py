@@ -108,11 +108,36 @@ def test_what_is_no_operand_is_named():
         outputs(lambda: fn.copy(BYTES) + [[fn.copy(BYTES)]])
     with pytest.raises(TypeError, match=r"Got list .'a'"):
         outputs(lambda: fn.copy(BYTES) + ["a"])
-    for kind in (OverflowError, ValueError):
+    for kind in (OverflowError, ValueError, RuntimeError):
         with pytest.raises(kind, match="does not fit into INT32"):
             outputs(lambda: fn.copy(BYTES) + 2**40)
+    with pytest.raises(DoesNotFit, match="-1 does not fit into uint8"):
+        outputs(lambda: fn.copy(BYTES) + types.Constant(-1, types.UINT8))
     with pytest.raises(DoesNotFit, match="does not fit into UINT32"):
         outputs(lambda: fn.copy(np.array([2**63], np.uint64)))
+
+
+def test_constants_are_rounded_to_their_type():
+    """As a cast does; what the type cannot hold is an error. Without a type, 64-bit NumPy numbers are narrowed, as lists are."""
+
+    def constant(*arguments, **named):
+        return first(lambda: types.Constant(*arguments, device="cpu", **named))
+
+    assert constant([1.5, -2.5, 2.4], types.INT32).tolist() == [2, -3, 2]
+    assert constant(254.7, types.UINT8) == 255
+    assert constant(np.float32([0.5, 0.0]), types.BOOL).tolist() == [True, False]
+    for value in (-1.0, 255.6, np.nan, 1e300, np.inf, 10**30):
+        with pytest.raises(DoesNotFit, match="does not fit into uint8"):
+            constant([value], types.UINT8)
+    assert [constant(value).dtype for value in (np.int64(5), np.float64(5), np.int16(5))] == [
+        np.int32,
+        np.float32,
+        np.int16,
+    ]
+    assert np.isinf(first(lambda: fn.copy(BYTES) * 1e300)).all()  # without a warning
+    for wrong in ({"shape": [2, 2]}, {"layout": "HWC"}):
+        with pytest.raises(RuntimeError):
+            constant([1, 2, 3], **wrong)
 
 
 def test_constants_stand_for_arguments():

@@ -48,7 +48,8 @@ def test_mirrored_points_by_hand():
     assert np.allclose(fn.coord_flip(np.array([[0.1, 0.2]], F)), [[0.9, 0.2]])
     assert np.allclose(fn.coord_flip(np.array([[10, 20]], F), flip_x=0, flip_y=1, center_y=50.0), [[10, 80]])
     assert np.allclose(fn.coord_flip(np.array([[1, 2, 3]], F), layout="zyx"), [[1, 2, -2]])
-    refused("the coordinates 'xy' have no z", ValueError, lambda: fn.coord_flip(np.zeros((1, 2), F), flip_z=1))
+    assert np.allclose(fn.coord_flip(np.array([[0.1]], F), layout="x", flip_y=1, flip_z=1), [[0.9]])
+    assert np.allclose(fn.coord_flip(np.array([[1, 2]], F), layout="zy", flip_x=1, flip_y=1), [[1, -1]])
     refused("one to three coordinates, got 4", ValueError, lambda: fn.coord_flip(np.zeros((1, 4), F)))
     refused(
         "names 3 coordinates, the points have 2", ValueError, lambda: fn.coord_flip(np.zeros((1, 2), F), layout="xyz")
