@@ -17,7 +17,7 @@ too, where a chain is one launch for the whole batch.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeflow.declare import OpDef, find
+from pipeflow.declare import UNKNOWN, OpDef, UnknownValue, find
 from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
@@ -66,12 +66,25 @@ def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]
         readers.get(before.id) == [after.id]
         and before.guard == after.guard
         and before.count == after.count == 1
+        and not _may_take_frames(before)
+        and not _may_take_frames(after)
         and before.device == after.device
         and before.device in ("cpu", "gpu")
         and not before.preserve
         and not before.hint
         and _same_rule(before.on_error, after.on_error)
     )
+
+
+def _may_take_frames(node: GraphNode) -> bool:
+    """True if the operator may take the frames of a sequence all at once. A chain gets them one by one."""
+    layout = node.specs[0].layout
+    if node.op.whole is None or (layout is not None and layout[:1] != "F"):
+        return False
+    try:
+        return node.op.whole(layout or "", {**node.constants, **dict.fromkeys(node.arguments, UNKNOWN)})
+    except UnknownValue:
+        return True
 
 
 def _same_rule(before: object, after: object) -> bool:

@@ -107,7 +107,9 @@ class Bound:
     ) -> tuple[np.ndarray, ...]:
         try:
             kind = self._kind(inputs, tuple(layouts))
-            if kind.frames or (self.op.by_frame and self._framed(layouts, per_sample)):
+            if (kind.frames and self._single(kind.layouts, per_sample)) or (
+                self.op.by_frame and self._framed(layouts, per_sample)
+            ):
                 return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
             return self._one(kind, inputs, per_sample, key, allocate, source)
         except PLAIN_ERRORS as error:
@@ -118,6 +120,10 @@ class Bound:
     def _framed(self, layouts: Sequence[str], per_sample: Mapping[str, Any]) -> bool:
         """True if an argument has a value for each frame, or an input a matrix for each frame."""
         return bool(self.per_frame & per_sample.keys()) or any(layout[:2] == "F*" for layout in layouts)
+
+    def _single(self, layouts: Sequence[str], per_sample: Mapping[str, Any]) -> bool:
+        """True if the frames of a sequence are processed one by one with these arguments."""
+        return self.op.whole is None or self.op.frames_of(layouts, {**self.constants, **per_sample})
 
     def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Signature:
         signature = layouts, *[(x.ndim, x.dtype) for x in inputs]
@@ -253,7 +259,7 @@ class Bound:
     def _prepared(self, inputs: Sequence[np.ndarray], layouts: Sequence[str], shorter: Any) -> Callable[..., Any]:
         """The same with what makes the shorter form of the body, or None."""
         kind = self._kind(inputs, tuple(layouts))
-        if kind.frames:
+        if kind.frames and self._single(kind.layouts, {}):
             return self._frames_prepared(inputs, kind.layouts, shorter)
         specs = self._static_out(kind, inputs)
         memory = self._wants_out and specs is not None

@@ -15,7 +15,7 @@ from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.many import Many
 from pipeflow.declare.parameters import REQUIRED, SEED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
-from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue
+from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue, answer
 from pipeflow.declare.tables import Loads
 from pipeflow.errors import UnsupportedType, widened
 
@@ -85,6 +85,9 @@ class OpDef:
     max_inputs: int = field(init=False)
     layouts: tuple[str, ...] = ()
     sequences: bool = False
+    whole: Callable[[str, Mapping[str, Any]], bool] | None = (
+        None  # by layout and arguments: takes the frames all at once
+    )
     generic: bool = False
     elementwise: bool = False
     devices: tuple[str, ...] = ("cpu",)
@@ -509,12 +512,13 @@ class OpDef:
             if fitting is None:
                 return unknown
             inputs = fitting
-            if self.frames_of([x.layout or "" for x in inputs]):
+            single = answer(lambda: self.frames_of([x.layout or "" for x in fitting], values))
+            if single is None:
+                return unknown
+            if single:
                 frames = next((x.shape or (None,))[0] for x in inputs if (x.layout or "")[:1] == "F")
                 found = self.specs([x.frame() for x in inputs], values, count)
-                return tuple(
-                    [spec if number in self.once else spec.framed(frames) for number, spec in enumerate(found)]
-                )
+                return tuple([one if i in self.once else one.framed(frames) for i, one in enumerate(found)])
         try:
             result = self.infer_hook(tuple(spec.open() for spec in inputs), self.known(values))
         except UnknownValue:
@@ -526,11 +530,12 @@ class OpDef:
         found = (result,) if isinstance(result, Spec) else result
         return tuple(Spec(spec.shape, spec.dtype, "" if unlabelled else spec.layout) for spec in found)
 
-    def frames_of(self, layouts: Sequence[str]) -> bool:
+    def frames_of(self, layouts: Sequence[str], values: Mapping[str, Any] | None = None) -> bool:
         """True if the body gets frames one by one: those of a sequence, or one image with each matrix of another input."""
         first, *others = layouts
         if not self.sequences or first[:1] == "F":
-            return self.sequences and first[1:] in self.layouts
+            whole = values is not None and self.whole is not None and self.whole(first, values)
+            return self.sequences and not whole and first[1:] in self.layouts
         return any(layout[:1] == "F" for layout in others) and "F" + first in self.layouts
 
     def layout_of_array(self, ndim: int) -> str:

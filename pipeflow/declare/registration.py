@@ -166,6 +166,7 @@ def operator(
     takes: Mapping[str, Param] | None = None,
     layouts: str = "",
     sequences: bool = False,
+    whole: Callable[[str, Mapping[str, Any]], bool] | None = None,
     generic: bool = False,
     by_frame: bool = False,
     marks_frames: bool = False,
@@ -208,6 +209,8 @@ def operator(
       automatically.
     - ``infer="like image"``: the result has the shape and the layout of that input, and its type unless there is a ``dtype``.
       Every other rule is a function next to the body, ``@name.infer``.
+    - ``sequences``: the body gets the frames of a sequence one by one, except with arguments for which ``whole`` (called with the
+      layout and the arguments) is True.
     - ``generic``: if the data has no layout, the result has none. Without it, the result has the layout that the operator
       assumes.
     - ``frames_share``: an argument for the extents of the result, and ``(Spec of a frame, args) -> the least extents of its
@@ -250,6 +253,7 @@ def operator(
             signature,
             tuple(layouts.split()),
             sequences,
+            whole,
             generic,
             elementwise,
             (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),

@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,14 @@ from pipeflow.errors import count_of
 
 class UnknownValue(Exception):
     """A decision depends on a value that is known only when the pipeline runs."""
+
+
+def answer(question: Callable[[], bool]) -> bool | None:
+    """The answer to a question; None if it depends on what is not known yet."""
+    try:
+        return question()
+    except UnknownValue:
+        return None
 
 
 class _Unknown:

@@ -279,7 +279,7 @@ class DevicePlanner:
         unlabelled = op.generic and not layouts[0]  # the result has no layout either, as on the CPU
         if op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
-        if not (op.layouts and layouts and op.frames_of(layouts)):
+        if not (op.layouts and layouts and op.frames_of(layouts, {**self.constants, **sample.arguments})):
             specs, item = self._item(sample, layouts)
             found = tuple("" if unlabelled else spec.layout or "" for spec in specs)
             return _PlannedSample(list(item.outputs), found, [item])

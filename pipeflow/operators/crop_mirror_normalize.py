@@ -39,7 +39,16 @@ from pipeflow.operators.image_calls import (
 )
 from pipeflow.operators.image_calls import normalized as normalize_calls
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
-from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
+from pipeflow.operators.windows import (
+    CROP_WINDOW,
+    OUT_OF_BOUNDS,
+    crop_extents,
+    cut,
+    cuts_frames,
+    place_cut,
+    place_window,
+    window_of,
+)
 
 PAGE = """The last step of most image pipelines: a window of each image, mirrored and normalised, as a tensor."""
 
@@ -74,6 +83,7 @@ NORMALIZATION = parameters(
     takes=CROP_WINDOW | OUT_OF_BOUNDS | NORMALIZATION,
     layouts=CROP_LAYOUTS,
     sequences=True,
+    whole=cuts_frames,
     gpu=True,
     staged=True,
     no_effect=NO_IMAGE_TYPE,
@@ -88,6 +98,8 @@ def crop_mirror_normalize(image: Sample, /, *, args: Args, out: Out, layouts: An
     The output may be FLOAT16; integers are rounded and limited to their range.
     """
     layout = layouts[0]
+    if cuts_frames(layout, vars(args)) and layout[0] == "F":
+        return normalized_part(image, layout, args, out)
     if "F" in layout:
         return normalized_frames(image, layout, args, out)
     return normalized_window(image, layout, args, out)
@@ -145,6 +157,27 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
         return out
 
     return run
+
+
+def without_depth(args: Args) -> Args:
+    """The arguments for one frame."""
+    return Args(**{**vars(args), "crop": args.crop and args.crop[-2:], "crop_d": 0.0})
+
+
+def normalized_part(image: np.ndarray, layout: str, args: Args, out: Any) -> np.ndarray:
+    """The frames of a sequence that are in the depth of the window."""
+    extents = (len(image),)
+    sizes = crop_extents("D", extents, args)
+    kept = place_cut(image.shape, (0,), place_window("D", extents, sizes, args), sizes, args.out_of_bounds_policy)
+    (spec,) = crop_mirror_normalize.specs([Spec(image.shape, image.dtype, layout)], vars(args), 1)
+    out = out(spec.shape, args.dtype) if callable(out) else out
+    for number, part in enumerate(out):
+        frame = number - kept.offset[0]
+        if 0 <= frame < kept.extents[0]:
+            normalized_window(image[kept.low[0] + frame], layout[1:], without_depth(args), part)
+        else:
+            fill_all(part, channel_first(args.output_layout), image.shape[layout.index("C")], args)
+    return out
 
 
 def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
@@ -360,6 +393,11 @@ def _(args: Any) -> None:
 @crop_mirror_normalize.infer
 def inferred_window(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
+    if cuts_frames(spec.layout, vars(args)) and spec.layout[0] == "F":
+        frames, inner = spec.shape[0], Spec(spec.shape[1:], spec.dtype, spec.layout[1:]).open()
+        (size,) = crop_extents("D", (frames,), args)
+        size = min(size, frames) if args.out_of_bounds_policy == "trim_to_shape" else size
+        return inferred_window((inner,), without_depth(args)).framed(size)
     if "F" in spec.layout:
         place = spec.layout.index("F")
         inner = Spec((*spec.shape[:place], *spec.shape[place + 1 :]), spec.dtype, spec.layout.replace("F", ""))

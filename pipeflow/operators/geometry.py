@@ -57,7 +57,9 @@ from pipeflow.operators.windows import (
     byte_around,
     crop_extents,
     cut,
+    cuts_frames,
     cutting,
+    depth_of,
     fill_values_of,
     window_of,
     windowing,
@@ -95,6 +97,7 @@ def check_rounding(args: Any) -> None:
     takes=CROP_WINDOW | OUT_OF_BOUNDS | DTYPE,
     layouts=CROP_LAYOUTS,
     sequences=True,
+    whole=cuts_frames,
     gpu=True,
     no_effect=NO_IMAGE_TYPE,
     former=FORMER_DTYPE,
@@ -103,7 +106,8 @@ def check_rounding(args: Any) -> None:
 def crop(image: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """Cuts a window out of the image, by default at its centre.
 
-    The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up.
+    The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up. In a sequence of images the depth
+    of the window is its number of frames.
     """
     window = window_of(layouts[0], image.shape, args)
     if window.inside:
@@ -174,8 +178,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 @crop.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
-    axes = spatial(spec.layout)
-    letters = "".join(spec.layout[axis] for axis in axes)
+    layout = depth_of(spec.layout, args)
+    axes = spatial(layout)
+    letters = "".join(layout[axis] for axis in axes)
     sizes = crop_extents(letters, [spec.shape[axis] for axis in axes], args)
     shape = list(spec.shape)
     trimmed = args.out_of_bounds_policy == "trim_to_shape"

@@ -504,6 +504,8 @@ def linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:
         if M is not None or T is not None:
             raise ValueError("MT excludes M and T: give one or the other")
         both = np.asarray(MT, np.float64)
+        if both.size == 1:
+            return float(both.reshape(-1)[0]), 0.0
         if both.size % (size + 1):
             raise ValueError(f"MT has {both.size} values; points of {size} coordinates need rows of {size + 1}")
         both = both.reshape(-1, size + 1)

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -84,10 +84,21 @@ class Window(NamedTuple):
     view: tuple[Any, ...]  # the index of the window, if it is inside the data
 
 
+def cuts_frames(layout: str, values: Mapping[str, Any]) -> bool:
+    """True if a crop with these arguments takes the frames of a sequence as its depth."""
+    crop, depth = values.get("crop"), values.get("crop_d")
+    return "D" not in layout and (bool(depth) or (crop is not None and len(crop) == 3))
+
+
+def depth_of(layout: str, args: Any) -> str:
+    """The layout, with the frames of a sequence as depth if the window has one."""
+    return layout.replace("F", "D") if "F" in layout and cuts_frames(layout, vars(args)) else layout
+
+
 def window_of(layout: str, shape: Sequence[int], args: Any) -> Window:
     """The window of the arguments of a crop. Most samples have one of a few windows, so each is computed once."""
     return _window_of(
-        layout,
+        depth_of(layout, args),
         tuple(shape),
         args.crop,
         args.crop_d,

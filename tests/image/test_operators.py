@@ -586,6 +586,8 @@ def test_matrices():
     """Transforms combine from the first to the last, around a centre, and map points."""
     turn = fn.transforms.rotation(angle=90.0, center=(1.0, 1.0))
     assert np.allclose(fn.coord_transform(np.array([[2.0, 1.0]], np.float32), MT=turn), [[1, 2]], atol=1e-6)
+    for number in (3.0, np.float32([3])):
+        assert fn.coord_transform(np.array([[2.0, 1.0]], np.float32), MT=number).tolist() == [[6, 3]]
     both = fn.transforms.translation(fn.transforms.scale(scale=(2.0, 3.0)), offset=(5.0, 7.0))
     assert both.tolist() == [[2, 0, 5], [0, 3, 7]]
     assert (

@@ -79,6 +79,8 @@ class NormalizedWindow(NamedTuple):
 @normalizing.crop_mirror_normalize.gpu_plan
 def _(item: Item) -> NormalizedWindow:
     shape, layout, args = item.input.shape, item.layouts[0], item.args
+    if normalizing.cuts_frames(layout, vars(args)) and layout[0] == "F":
+        raise ValueError("a window of frames is cut on the CPU only: cut it with fn.crop before")
     if "F" in layout:
         raise ValueError(f"the layout {layout!r} has frames after the channels: transpose it to FCHW or FHWC first")
     window = window_of(layout, shape, args)
