@@ -422,10 +422,12 @@ def Constant(
     alone = one and layout is None and device is None and name is None
     if isinstance(value, (bool, int, float, complex, np.generic)) and alone:
         return ScalarConstant(value, dtype)
+    if isinstance(value, np.ndarray) and not value.ndim and alone:
+        return ScalarConstant(value[()], dtype or value.dtype)
     if isinstance(value, ScalarConstant) and alone:
         return ScalarConstant(value.value, value.dtype if dtype is None else dtype)
     array = as_constant(value, dtype)
-    if isinstance(value, np.generic) and dtype is None:
+    if isinstance(value, (np.generic, np.ndarray)) and dtype is None:
         array = narrowed(array)
     if shape is not None:
         extents = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)

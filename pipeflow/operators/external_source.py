@@ -221,6 +221,8 @@ class ExternalSource(Source):
     def _split(self, value: Any, what: str) -> Sequence[Any]:
         if self.single:
             return (value,)
+        if isinstance(value, np.ndarray) and value.ndim:
+            value = list(value)
         if not isinstance(value, (tuple, list)):
             raise TypeError(
                 f"the source {self.name_of_source} must return a tuple or list of {self.count} outputs for each {what}, "

@@ -219,6 +219,9 @@ def new_axis(ndim: int, axis: int | None) -> int:
 @one_hot.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape
+    open_extents = [extent for extent in shape if extent is UNKNOWN]
+    if args.axis is None and open_extents and is_single([x for x in shape if x is not UNKNOWN], None):
+        return Spec(None, args.dtype, None)  # it may have one number, which becomes a vector
     if is_single(shape, args.axis):
         return Spec((args.num_classes,), args.dtype, args.axis_name or "")
     place = new_axis(len(shape), args.axis)

@@ -42,10 +42,13 @@ exactly: [Randomness](../randomness.md).
 FLOAT, FLOAT64, INT32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 
 
-def shape_of(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
-    """The shape of one sample: the given shape, or that of the shape-like input; () if there is neither."""
+def shape_of(shape: Any, like: np.ndarray | None, key: seeds.Key | None = None) -> tuple[int, ...]:
+    """The shape of one sample: the given shape, or that of the shape-like input; () if there is neither.
+
+    With the key of a column call, the input has the samples along its first axis.
+    """
     if shape is None:
-        return () if like is None else like.shape
+        return () if like is None else like.shape[1:] if key and isinstance(key.value, np.ndarray) else like.shape
     if any(extent < 0 for extent in shape):
         raise BadValue(f"shape {tuple(shape)} has a negative extent")
     return tuple(shape)
@@ -114,7 +117,7 @@ def uniform(
     key: Any,
 ) -> Sample:
     """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
-    extents = shape_of(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like, key)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     wanted = args.dtype or FLOAT
     if values is not None:
@@ -281,7 +284,7 @@ def normal(
     key: Any,
 ) -> Sample:
     """Normally distributed numbers; integer types are rounded and limited to their range."""
-    extents = shape_of(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like, key)
     numbers = _drawn(standard_normal(key.value, _size(extents)), extents, key)
     scaled = numbers * _aligned(stddev, extents, key) + _aligned(mean, extents, key)
     return saturate(scaled, args.dtype or FLOAT)
@@ -330,7 +333,7 @@ def coin_flip(
 ) -> Sample:
     """1 with the given probability, else 0."""
     check_probability(probability)
-    extents = shape_of(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like, key)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     return (unit < _aligned(probability, extents, key)).astype(args.dtype or INT32)
 
@@ -360,10 +363,9 @@ def choice(
     key: Any,
 ) -> Sample:
     """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
+    extents = shape_of(args.shape, shape_like, key)
     if isinstance(key.value, np.ndarray):
-        extents = shape_of(args.shape, None if shape_like is None else shape_like[0])
         return _choices(a, extents, p, key.value)
-    extents = shape_of(args.shape, shape_like)
     if a.ndim == 0:
         return chosen(most(a), extents, p, key).astype(a.dtype)
     return a[chosen(len(a), extents, p, key)]
@@ -458,11 +460,10 @@ def beta(
     key: Any,
 ) -> Sample:
     """Numbers in [0, 1] of the beta distribution."""
-    dtype = args.dtype or FLOAT
+    dtype, extents = args.dtype or FLOAT, shape_of(args.shape, shape_like, key)
     if not isinstance(key.value, np.ndarray):
         check_parameters(alpha, beta)
-        return beta_numbers(alpha, beta, shape_of(args.shape, shape_like), dtype, key)
-    extents = shape_of(args.shape, None if shape_like is None else shape_like[0])
+        return beta_numbers(alpha, beta, extents, dtype, key)
     generator, size = seeds.KeyedGenerator(), len(key.value)
     both = [x.tolist() if isinstance(x, np.ndarray) else [x] * size for x in (alpha, beta)]
     for one, two in dict.fromkeys(zip(*both)):

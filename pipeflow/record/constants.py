@@ -37,7 +37,7 @@ def array_of(value: Any) -> tuple[np.ndarray, str]:
 
 
 def operand(value: Any, sign: str) -> Any:
-    """The other operand of an arithmetic expression as an input of an operator; a NumPy number keeps its type."""
+    """The other operand of an arithmetic expression as an input of an operator; NumPy's numbers keep their types."""
     if isinstance(value, Node):
         return value
     if contains_node(value):
@@ -53,7 +53,9 @@ def operand(value: Any, sign: str) -> Any:
         )
     if isinstance(value, (np.float64, np.complex128)):
         return value.item()  # these types are also numbers of Python, so they become FLOAT and COMPLEX64
-    return types.ScalarConstant(value, value.dtype) if isinstance(value, np.generic) else value
+    if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
+        return types.ScalarConstant(value[()], value.dtype)
+    return value
 
 
 def contains_node(value: Any) -> bool:

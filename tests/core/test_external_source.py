@@ -168,6 +168,10 @@ def test_several_outputs():
     assert second.as_array().tolist() == [3, 4]
     pipe = make(lambda i: (np.array(1), np.array([2, 3])), num_outputs=2, batch=False)
     assert pipe.run()[1].as_array().tolist() == [[2, 3], [2, 3]]
+    outputs = np.array([[1, 2], [3, 4]])  # the first axis of an array has the outputs
+    assert [x.as_array().tolist() for x in make(lambda: outputs, num_outputs=2).run()] == outputs.tolist()
+    single = make(lambda: outputs, num_outputs=2, batch=False)
+    assert [x.at(1).tolist() for x in single.run()] == outputs.tolist()
 
 
 def test_one_output_in_a_list():

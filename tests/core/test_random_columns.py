@@ -21,6 +21,8 @@ CALLS = {
     "beta of the sample": lambda: fn.random.beta(alpha=fn.random.uniform(range=(0.1, 2.0)), beta=2.0, shape=(3,)),
     "beta in float64": lambda: fn.random.beta(dtype=types.FLOAT64),
     "uniform": lambda: fn.random.uniform(range=(2.0, 3.0)),
+    "uniform like a column": lambda: fn.random.uniform(fn.random.uniform(shape=(2, 3))),
+    "choice like a column": lambda: fn.random.choice([4.0, 5.0, 9.0], fn.random.uniform(shape=(2, 3))),
 }
 
 
@@ -101,3 +103,29 @@ def test_normal_numbers_at_the_ends_of_their_formula():
     pairs = np.array([(0, 0), (0, 0.5), (1 - 2.0**-53, 0.5), (0.5, 0.25), (0.5, 0.75), (0.5, 1 - 2.0**-53)])
     expected = [0, 0, -8.571674348652905, 0, 0, 1.1774100225154747]
     np.testing.assert_allclose(seeds.normals_of(pairs.reshape(-1)), expected, rtol=0, atol=1e-14)
+
+
+SHAPED = {
+    "random.normal": lambda like: fn.random.normal(like, stddev=0.0),
+    "random.uniform": fn.random.uniform,
+    "random.coin_flip": fn.random.coin_flip,
+    "random.beta": fn.random.beta,
+    "random.choice": lambda like: fn.random.choice(5, like),
+    "random.choice of numbers": lambda like: fn.random.choice([5, 6, 7], like),
+    "random.choice of rows": lambda like: fn.random.choice(np.arange(12).reshape(4, 3), like),
+}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (1, 2, 2)])
+def test_a_shape_like_input_that_is_a_constant_or_a_column(name, shape):
+    """The shape of a sample is that of the input's sample, without the batch."""
+    likes = [lambda: np.zeros(shape), lambda: fn.random.uniform(shape=shape), lambda: fn.copy(np.zeros(shape))]
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None, seed=5)
+    def definition():
+        return tuple(SHAPED[name](like()) for like in likes)
+
+    expected = (*shape, 3) if name.endswith("rows") else shape
+    for output in definition().run():
+        assert [output.at(i).shape for i in range(3)] == [expected] * 3

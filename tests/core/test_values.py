@@ -99,6 +99,9 @@ def test_lists_and_numpy_numbers_take_part_in_arithmetic():
     assert first(lambda: fn.copy(BYTES) + np.int64(3)).dtype == np.int64
     assert first(lambda: np.int16(3) + fn.copy(BYTES)).dtype == np.int16
     assert first(lambda: fn.copy(BYTES) + np.float64(3)).dtype == np.float32
+    for number in (np.array(3), np.array(3.0), np.array(3, np.int16)):
+        assert first(lambda number=number: fn.copy(BYTES) + number).dtype == number.dtype
+        assert first(lambda number=number: fn.copy(BYTES) + types.Constant(number)).dtype == number.dtype
     assert first(lambda: math.max(fn.copy(BYTES), types.Constant(2).uint8())).tolist() == [2, 2, 3]
 
 

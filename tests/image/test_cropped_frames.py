@@ -28,7 +28,9 @@ def test_a_window_of_frames(layout, window):
     """Three frames of six begin at 1.5, rounded up to 2; of four at 0.5, rounded up to 1."""
     for first, frames in zip((2, 1), made(lambda x: fn.crop(x, **window), layout), strict=True):
         np.testing.assert_array_equal(frames, VIDEO[first : first + 3, 2:6, 3:8])
-    normalized = made(lambda x: fn.crop_mirror_normalize(x, **window, output_layout=layout, mirror=1, mean=[7.0]), layout)
+    normalized = made(
+        lambda x: fn.crop_mirror_normalize(x, **window, output_layout=layout, mirror=1, mean=[7.0]), layout
+    )
     np.testing.assert_array_equal(normalized[0], VIDEO[2:5, 2:6, 7:2:-1] - np.float32(7))
 
 

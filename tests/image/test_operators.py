@@ -615,6 +615,13 @@ def test_values_by_table_and_class():
         found = fn.one_hot(np.full(shape, 3), num_classes=4, axis=axis)
         assert found.shape == expected
         assert found.sum() == found.size // 4
+    for numbers, layout in ((1, "O"), (2, "AO")):
+
+        @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+        def definition(numbers=numbers):
+            return fn.one_hot(fn.external_source(lambda: [[3] * numbers], layout="A"), num_classes=4, axis_name="O")
+
+        assert definition().run()[0].layout() == layout
     assert fn.one_hot(np.array([1, 9, -1]), num_classes=3, on_value=5, off_value=2, dtype=types.INT32).tolist() == [
         [2, 5, 2],
         [2, 2, 2],

@@ -14,8 +14,9 @@ class ColumnStep(BoundStep):
         """Fills the slots of the step."""
         step, op = self.step, self.op
         inputs = [batch.values[slot] for slot in step.inputs]
-        axes = max((x.ndim for x in inputs), default=1)
-        inputs = [x.reshape(x.shape[:1] + (1,) * (axes - x.ndim) + x.shape[1:]) for x in inputs]
+        if not op.random:  # samples of other numbers of axes are broadcast
+            axes = max((x.ndim for x in inputs), default=1)
+            inputs = [x.reshape(x.shape[:1] + (1,) * (axes - x.ndim) + x.shape[1:]) for x in inputs]
         arguments = {**op.defaults, **self.constants}
         for name, slot in step.arguments:
             arguments[name] = batch.values[slot]
