@@ -241,15 +241,17 @@ LETTERS = {2: "HW", 3: "HWC", 4: "DHWC"}  # of slices of data that has no layout
 
 
 def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
-    """The axes of a slice: the given ones; else width and height if the layout has them, or the axes 1 and 0.
+    """The axes of a slice: the given ones, all for an empty list; else width and height if the layout has them, or the axes 1
+    and 0.
 
     Without a layout, the letters are those of images and volumes.
     """
-    if args.axes is None and not args.axis_names:
-        by_letters = args.axis_names is None and "W" in layout and "H" in layout
+    if args.axes is None and args.axis_names is None:
+        by_letters = "W" in layout and "H" in layout
         numbers = None if by_letters else (0,) if len(shape) == 1 else (1, 0)
         return axes_of(layout, len(shape), numbers, "WH" if by_letters else None)
-    return axes_of(layout or LETTERS.get(len(shape), ""), len(shape), args.axes, args.axis_names or None)
+    axes = args.axes if args.axes is not None and len(args.axes) else None
+    return axes_of(layout or LETTERS.get(len(shape), ""), len(shape), axes, args.axis_names or None)
 
 
 @slice.rows
@@ -520,7 +522,7 @@ pad.loads(load_moving)
 @pad.calls
 def _(calls: KernelCalls) -> None:
     args, data = calls.args, calls.input
-    chosen = axes_of(calls.layouts[0], len(data.extents), args.axes or None, args.axis_names)
+    chosen = axes_of(calls.layouts[0], len(data.extents), args.axes or None, args.axis_names or None)
     require(isinstance(args.shape, tuple) and all(size > 0 for size in args.shape))
     moved(calls, padded_parts(calls, chosen, args.shape, args.align), (args.fill_value,))
 

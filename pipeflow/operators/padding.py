@@ -105,7 +105,7 @@ def _axes_of(
     """The axes that are padded, the wanted size of each, at most 0 for that of the largest sample, and the number of which its
     extent is a multiple.
     """
-    chosen = axes_of(layout, ndim, axes or None, names)  # as in DALI, an empty list means all axes
+    chosen = axes_of(layout, ndim, axes or None, names or None)  # as in DALI, an empty list means all axes
     wanted = [0] * len(chosen) if shape is None else list(shape) * len(chosen) if len(shape) == 1 else shape
     multiples = [1] * len(chosen) if align is None else list(align) * len(chosen) if len(align) == 1 else align
     for name, values in (("shape", wanted), ("align", multiples)):

@@ -173,6 +173,8 @@ def test_slices_by_elements_and_by_shares():
     assert fn.slice(data, start=(1, 2), shape=(2, 2), axes=(0, 1)).tolist() == [[7, 8], [12, 13]]
     assert fn.slice(np.arange(10), rel_start=0.15, rel_end=0.85, axes=0).tolist() == list(range(2, 9))
     assert fn.slice(data, end=(2,), axes=(-1,)).tolist() == data[:, :2].tolist()
+    for every in ({"axes": []}, {"axis_names": ""}, {"axes": np.array([], np.int32)}):
+        assert fn.slice(data, start=(1, 2), shape=(2, 2), **every).tolist() == [[7, 8], [12, 13]]
     refused("mutually exclusive", ValueError, lambda: fn.slice(data, end=(2,), shape=(2,), axes=(0,)))
     refused("out of bounds", RuntimeError, lambda: fn.slice(data, start=(-1,), shape=(2,), axes=(0,)))
     refused("ends before it starts", ValueError, lambda: fn.slice(data, start=(3,), end=(1,), axes=(0,)))
@@ -340,6 +342,7 @@ def test_padding_to_the_largest_sample_of_the_batch():
     assert batch.at(0).tolist() == [[1, 1, 1]] * 2 + [[7, 7, 7]] * 2
     assert batch.at(1).tolist() == [[1, 7, 7]] * 4
     assert fn.pad(np.ones(5), align=4).shape == (8,)
+    assert fn.pad(np.ones((2, 3)), align=4, axis_names="").shape == (4, 4)  # no names: all axes
     assert fn.pad(np.ones(5), shape=(3,)).shape == (5,)
     refused("align must be positive", ValueError, lambda: fn.pad(np.ones(5), align=0))
     refused("shape has 2 values for 1 axes", ValueError, lambda: fn.pad(np.ones(5), shape=(3, 3)))
