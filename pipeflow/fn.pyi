@@ -798,7 +798,7 @@ def coord_flip(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Mirrors points about a centre, coordinate by coordinate.
+    """Mirrors points about a centre, coordinate by coordinate. A coordinate that the points do not have is not mirrored.
 
     Arguments:
         flip_x: mirror the horizontal coordinates
@@ -3358,7 +3358,7 @@ def slice(
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, instead of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes of the values, by number; default: width and height; the other axes are not cut
+        axes: axes of the values, by number; default: width and height; empty: all; the other axes are not cut
         axis_names: the same axes by their letters in the layout
         normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
         normalized_shape: a shape input of floats is a share of the extent; False: in elements
@@ -3927,7 +3927,7 @@ class decoders:
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, instead of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes of the values, by number; default: width and height; the other axes are not cut
+            axes: axes of the values, by number; default: width and height; empty: all; the other axes are not cut
             axis_names: the same axes by their letters in the layout
             normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
             normalized_shape: a shape input of floats is a share of the extent; False: in elements
@@ -4156,36 +4156,6 @@ class distortions:
         """
 
 class experimental:
-    @staticmethod
-    def audio_resample(
-        signal: Data,
-        /,
-        *,
-        scale: float | DataNode | None = None,
-        in_rate: float | DataNode | None = None,
-        out_rate: float | DataNode | None = None,
-        out_length: int | DataNode | None = None,
-        quality: float | None = 50.0,
-        antialias: bool | Literal[0, 1] | None = True,
-        dtype: DTypeLike | DALIDataType | None = None,
-        name: str | None = None,
-        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool | Literal[0, 1] | None = False,
-        bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any = None,
-    ) -> Data:
-        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
-
-        Arguments:
-            scale: factor of the length
-            in_rate: rate of the signal, together with out_rate
-            out_rate: rate of the result
-            out_length: length of the result
-            quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
-            antialias: remove frequencies that a lower rate cannot represent; False: keep them, as DALI does
-            dtype: type of the result; default: that of the input
-        """
-
     @staticmethod
     def dilate(
         image: Data,

@@ -694,7 +694,7 @@ class CoordCrop(Operator):
     def __call__(self, points: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class CoordFlip(Operator):
-    """Mirrors points about a centre, coordinate by coordinate.
+    """Mirrors points about a centre, coordinate by coordinate. A coordinate that the points do not have is not mirrored.
 
     Arguments:
         flip_x: mirror the horizontal coordinates
@@ -2771,7 +2771,7 @@ class Slice(Operator):
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, instead of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes of the values, by number; default: width and height; the other axes are not cut
+        axes: axes of the values, by number; default: width and height; empty: all; the other axes are not cut
         axis_names: the same axes by their letters in the layout
         normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
         normalized_shape: a shape input of floats is a share of the extent; False: in elements
@@ -3371,7 +3371,7 @@ class decoders:
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, instead of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes of the values, by number; default: width and height; the other axes are not cut
+            axes: axes of the values, by number; default: width and height; empty: all; the other axes are not cut
             axis_names: the same axes by their letters in the layout
             normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
             normalized_shape: a shape input of floats is a share of the extent; False: in elements
@@ -3637,37 +3637,6 @@ class distortions:
         def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
 
 class experimental:
-    class AudioResample(Operator):
-        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
-
-        Arguments:
-            scale: factor of the length
-            in_rate: rate of the signal, together with out_rate
-            out_rate: rate of the result
-            out_length: length of the result
-            quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
-            antialias: remove frequencies that a lower rate cannot represent; False: keep them, as DALI does
-            dtype: type of the result; default: that of the input
-        """
-
-        def __init__(
-            self,
-            *,
-            scale: float | DataNode | None = None,
-            in_rate: float | DataNode | None = None,
-            out_rate: float | DataNode | None = None,
-            out_length: int | DataNode | None = None,
-            quality: float | None = 50.0,
-            antialias: bool | Literal[0, 1] | None = True,
-            dtype: DTypeLike | DALIDataType | None = None,
-            name: str | None = None,
-            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool | Literal[0, 1] | None = False,
-            bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any = None,
-        ) -> None: ...
-        def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
-
     class Dilate(Operator):
         """Replaces every pixel by the largest value in a window around it, channel by channel: bright areas grow.
 

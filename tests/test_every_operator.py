@@ -39,9 +39,7 @@ TYPED_BY_THE_CALL = ("numba_function", "experimental.numba_function")
 # Operator -> why the same numbers of another type give another result.
 NOT_BY_VALUE = {
     **dict.fromkeys(TYPED_BY_THE_CALL, "the type of its input is declared"),
-    **dict.fromkeys(
-        ("audio_resample", "experimental.audio_resample"), "the range of an integer type is that of the sound"
-    ),
+    "audio_resample": "the range of an integer type is that of the sound",
     "reinterpret": "it reads the bytes",
     "segmentation.select_masks": "the numbers are those of polygons",
 }

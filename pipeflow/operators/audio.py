@@ -10,21 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import (
-    DTYPE,
-    UNKNOWN,
-    Arg,
-    Args,
-    DType,
-    Floats,
-    KernelCalls,
-    OpDef,
-    Out,
-    Sample,
-    Spec,
-    default,
-    operator,
-)
+from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, DType, Floats, KernelCalls, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.rates import RATES, RESAMPLING, check_quality, factor_of, resampling_factor
 
@@ -52,10 +38,16 @@ def _check_positive(name: str, value: Any) -> None:
 # ----------------------------------------------------------------------------------------------------
 # Rates
 
-_RESAMPLED = "int8 uint8 int16 uint16 int32 uint32 float"
 
-
-def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
+@operator(
+    "audio_resample",
+    compiled=True,
+    takes=RATES | RESAMPLING | DTYPE,
+    dtypes="int8 uint8 int16 uint16 int32 uint32 float",
+    gpu=True,
+    examples=["fn.audio_resample(signal, in_rate=22050, out_rate=16000)", "fn.audio_resample(signal, scale=0.5)"],
+)
+def audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
 
     Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3 lobes
@@ -80,6 +72,7 @@ def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
     return out
 
 
+@audio_resample.infer
 def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:
     shape: Any = specs[0].shape
     dtype = args.dtype or specs[0].dtype
@@ -95,6 +88,7 @@ def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:
     return Spec((length, *shape[1:]), dtype, specs[0].layout)
 
 
+@audio_resample.check
 def _check_resampled(args: Args) -> None:
     check_quality(args.quality)
     rates = args.in_rate is not None or args.out_rate is not None
@@ -110,30 +104,13 @@ def _check_resampled(args: Args) -> None:
         raise ValueError(f"out_length must not be negative, got {args.out_length}")
 
 
+@audio_resample.ready
 def _ready_resampled(specs: tuple[Spec, ...], args: Args) -> Any:
     shape, factor = specs[0].shape, resampling_factor(specs[0].shape, args)
     length = _infer_resampled(specs, args).shape[0]
     if len(shape) != 1 or not (shape[0] and length) or specs[0].dtype != FLOAT or args.dtype not in (None, FLOAT):
         return None
     return None if factor == 1 else kernels.audio_resample.resampling(length, factor, args.quality, args.antialias)
-
-
-def _declare_resample(name: str, **keywords: Any) -> OpDef:
-    declared = operator(name, compiled=True, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu=True, **keywords)(
-        _audio_resample
-    )
-    declared.infer(_infer_resampled)
-    declared.ready(_ready_resampled)
-    declared.check(_check_resampled)
-    return declared
-
-
-audio_resample = _declare_resample(
-    "audio_resample", examples=["fn.audio_resample(signal, in_rate=22050, out_rate=16000)"]
-)
-experimental_audio_resample = _declare_resample(
-    "experimental.audio_resample", examples=["fn.experimental.audio_resample(signal, scale=0.5)"]
-)
 
 
 # ----------------------------------------------------------------------------------------------------

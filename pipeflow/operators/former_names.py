@@ -15,6 +15,7 @@ FORMER_NAMES = {
     "caffe_reader": "readers.caffe",
     "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
+    "experimental.audio_resample": "audio_resample",
     "experimental.decoders.image": "decoders.image",
     "experimental.decoders.image_crop": "decoders.image_crop",
     "experimental.decoders.image_random_crop": "decoders.image_random_crop",
@@ -48,7 +49,6 @@ FORMER_NAMES |= {
         ("constant", "constant"),
         ("shapes", "shapes"),
         ("ssd_random_crop", "ssd_random_crop"),
-        ("experimental.audio_resample", "audio_resample"),
         ("readers.sequence", "readers.sequence"),
     ]
 }

@@ -2,8 +2,7 @@
 
 # Generated from the declarations by tools/generate_stubs.py: run `make docs` to renew it.
 LINES = """
-audio audio_resample experimental.audio_resample mel_filter_bank mfcc nonsilent_region power_spectrum
-audio preemphasis_filter spectrogram to_decibels
+audio audio_resample mel_filter_bank mfcc nonsilent_region power_spectrum preemphasis_filter spectrogram to_decibels
 bayer debayer
 boxes bb_flip bbox_paste box_encoder coord_flip random_bbox_crop ssd_random_crop
 cache cache

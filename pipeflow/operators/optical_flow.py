@@ -17,7 +17,7 @@ LEAST = 16  # the fewest pixels of a side
     compiled=True,
     layouts="FHWC",
     dtypes="uint8",
-    no_effect={"output_format": "the former name of output_grid"},
+    former={"output_format": "output_grid"},
     examples=[
         "fn.optical_flow(frames)",
         "fn.optical_flow(frames, output_grid=1, preset=1.0, enable_temporal_hints=True)",

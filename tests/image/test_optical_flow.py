@@ -38,6 +38,8 @@ def test_the_movement_is_found(grid, preset):
     found = fn.optical_flow(moving(steps), output_grid=grid, preset=preset)
     assert found.shape == (2, -(-80 // grid), -(-100 // grid), 2)
     assert found.dtype == np.float32
+    with pytest.warns(DeprecationWarning, match="output_grid. now"):  # its former name
+        np.testing.assert_array_equal(fn.optical_flow(moving(steps), output_format=grid, preset=preset), found)
     for one, step in zip(found, steps):
         inside = one[20 // grid : -20 // grid, 20 // grid : -20 // grid]
         assert np.abs(np.median(inside, axis=(0, 1)) - step).max() < 0.3

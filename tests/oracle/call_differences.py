@@ -28,7 +28,7 @@ RULES = [
     ("*", "kind of exception", r"should not be a 'DataNode'|C\+\+ context|is not a vector type", OTHER_CLASS),
     ("*", "layout", "", "data without a layout gets the one that the operator works with, and keeps it where DALI drops it"),
     ("*", "kind of exception", r"expects|inputs|index out of range", OTHER_CLASS),
-    ("audio_resample experimental.audio_resample decoders.audio", "values", "", "resampling removes what the lower rate cannot hold; a rate of 0 gives the file's"),
+    ("audio_resample decoders.audio", "values", "", "resampling removes what the lower rate cannot hold; a rate of 0 gives the file's"),
     ("cast decoders.numpy", "values", "BOOL", "every number but 0 becomes true; DALI rounds first, so that 0.3 is false"),
     ("paste sphere water grid_mask multi_paste", "values", "", "fills become the ends of their type, and layouts other than HWC are understood; DALI reads them as HWC"),
     ("decoders.image", "values", "", "wide integers are scaled exactly; DALI scales in float32"),

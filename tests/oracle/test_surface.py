@@ -188,7 +188,7 @@ def test_inputs_and_their_layouts(theirs):
     found = []
     for name, entry in theirs.items():
         op = declared(name) if "video" not in name else None
-        if op is None or not op.inputs or not entry["most"]:  # the schema of experimental.audio_resample has no inputs
+        if op is None or not op.inputs or not entry["most"]:
             continue
         if op.min_inputs > entry["least"] or op.max_inputs < min(entry["most"], MOST_INPUTS):
             found.append(f"{name}: {entry['least']} to {entry['most']} inputs, {op.min_inputs} to {op.max_inputs} here")

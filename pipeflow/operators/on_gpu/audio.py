@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import OpDef
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import TYPE_CODES
@@ -138,20 +137,12 @@ def _(call: DeviceCall) -> None:
     call.launch("audio.cu:nonsilent", np.array(rows, SILENCE_ROW), [1] * len(rows), THREADS)
 
 
-def _resample(op: OpDef) -> None:
-    @op.gpu_plan
-    def _(item: Item) -> Fraction | float:
-        return rates.resampling_factor(item.input.shape, item.args)
-
-    @op.gpu
-    def _(call: DeviceCall) -> None:
-        resample(call)
+@audio.audio_resample.gpu_plan
+def _(item: Item) -> Fraction | float:
+    return rates.resampling_factor(item.input.shape, item.args)
 
 
-for _op in (audio.audio_resample, audio.experimental_audio_resample):
-    _resample(_op)
-
-
+@audio.audio_resample.gpu
 def resample(call: DeviceCall) -> None:
     """Resamples every item by its own factor; equal filters are uploaded once."""
     same = [x for x in call.items if x.plan == 1 and x.output.dtype == x.input.dtype]
