@@ -2771,7 +2771,7 @@ class Slice(Operator):
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, instead of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes of the values, by number; default: width and height; empty: all; the other axes are not cut
+        axes: axes of the values, by number; default: width and height; empty: all
         axis_names: the same axes by their letters in the layout
         normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
         normalized_shape: a shape input of floats is a share of the extent; False: in elements
@@ -3371,7 +3371,7 @@ class decoders:
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, instead of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes of the values, by number; default: width and height; empty: all; the other axes are not cut
+            axes: axes of the values, by number; default: width and height; empty: all
             axis_names: the same axes by their letters in the layout
             normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
             normalized_shape: a shape input of floats is a share of the extent; False: in elements

@@ -46,11 +46,7 @@ BOUNDS = parameters(
     rel_end=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
     shape=(Arg[Ints], None, "extent of the part along each of the axes, instead of its end"),
     rel_shape=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
-    axes=(
-        Arg[Ints],
-        None,
-        "axes of the values, by number; default: width and height; empty: all; the other axes are not cut",
-    ),
+    axes=(Arg[Ints], None, "axes of the values, by number; default: width and height; empty: all"),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
     normalized_anchor=(bool, True, "an anchor input of floats is a share of the extent; False: in elements"),
     normalized_shape=(bool, True, "a shape input of floats is a share of the extent; False: in elements"),
