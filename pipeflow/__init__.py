@@ -7,7 +7,7 @@ from pkgutil import resolve_name as _resolve_name
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from pipeflow import backend, backend_impl, data_node, distributed, fn, math, ops, plugin, tensors, types
+from pipeflow import backend, data_node, distributed, fn, math, ops, plugin, tensors, types
 from pipeflow.dali_names import install as _install
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
@@ -42,7 +42,6 @@ __all__ = [
     "StreamPolicy",
     "__version__",
     "backend",
-    "backend_impl",
     "cond",
     "data_node",
     "distributed",

@@ -422,7 +422,7 @@ def Constant(
     alone = one and layout is None and device is None and name is None
     if isinstance(value, (bool, int, float, complex, np.generic)) and alone:
         return ScalarConstant(value, dtype)
-    if isinstance(value, np.ndarray) and not value.ndim and alone:
+    if type(value) is np.ndarray and not value.ndim and alone:
         return ScalarConstant(value[()], dtype or value.dtype)
     if isinstance(value, ScalarConstant) and alone:
         return ScalarConstant(value.value, value.dtype if dtype is None else dtype)
