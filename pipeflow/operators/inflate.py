@@ -19,9 +19,9 @@ def chunks_of(length: int, offsets: Sequence[int] | None, sizes: Sequence[int] |
         if sizes is None:
             return None
         ends = np.cumsum(sizes).tolist()
-        offsets = [0, *ends[:-1]]
+        offsets = [0, *ends][: len(ends)]
     elif sizes is None:
-        ends = [*offsets[1:], length]
+        ends = [*offsets, length][1:]
     else:
         if len(offsets) != len(sizes):
             raise ValueError(f"there are {len(offsets)} chunk_offsets and {len(sizes)} chunk_sizes")
@@ -97,6 +97,8 @@ def _(args: Any) -> None:
         _check_shape(args.shape)
     if args.algorithm != "LZ4":
         raise ValueError(f"algorithm must be 'LZ4', got {args.algorithm!r}")
+    if len(args.sequence_axis_name) != 1:
+        raise ValueError(f"sequence_axis_name must be one letter, got {args.sequence_axis_name!r}")
     if args.layout and args.shape is not UNKNOWN and len(args.layout) != len(args.shape):
         raise ValueError(f"layout {args.layout!r} has {len(args.layout)} axes, the shape has {len(args.shape)}")
 

@@ -198,6 +198,11 @@ def test_chunks_are_stacked():
         ValueError,
         lambda: fn.decoders.inflate(data, chunk_offsets=offsets, chunk_sizes=[1, 2], shape=3),
     )
+    for none in ({"chunk_offsets": []}, {"chunk_sizes": []}, {"chunk_offsets": [], "chunk_sizes": []}):
+        assert fn.decoders.inflate(data, shape=(2, 3), **none).shape == (0, 2, 3)
+    for letters in ("", "AB"):
+        wrong = {"shape": 3, "sequence_axis_name": letters}
+        refused("must be one letter", ValueError, lambda wrong=wrong: fn.decoders.inflate(data, **wrong))
     refused("algorithm must be 'LZ4'", ValueError, lambda: fn.decoders.inflate(data, shape=3, algorithm="zlib"))
     refused(
         "layout 'HW' has 2 axes, the shape has 1", ValueError, lambda: fn.decoders.inflate(data, shape=3, layout="HW")
