@@ -222,7 +222,7 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
         if array.dtype.kind in "iu":
             fits = wanted.kind not in "iu" or np.array_equal(converted, array)
         else:
-            fits = array.dtype.kind != "f" or wanted.kind not in "iu" or np.all(np.abs(array - converted) <= 0.5)
+            fits = array.dtype.kind != "f" or wanted.kind not in "iu" or bool(np.all(np.abs(array - converted) <= 0.5))
         if not fits:
             raise DoesNotFit(f"{value!r} does not fit into {wanted}")
         return converted

@@ -101,6 +101,10 @@ def redrawn(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequenc
     return nodes_of(inputs), dict(zip(keywords, nodes_of(list(keywords.values()))))
 
 
+def _item_of(node: Callable[[], Any], index: int) -> Callable[[], Any]:
+    return lambda: node()[index]
+
+
 def computed(call: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
     """The result of an eager call of an operator that read drawn arrays, which is drawn too.
 
@@ -117,5 +121,5 @@ def computed(call: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[
         return call(*redrawn(inputs, keywords))
 
     if isinstance(result, (list, tuple)):
-        return type(result)(DrawnArray.of(one, None, lambda i=i: node()[i]) for i, one in enumerate(result))
+        return type(result)(DrawnArray.of(one, None, _item_of(node, i)) for i, one in enumerate(result))
     return DrawnArray.of(result, getattr(result, "key", None), node) if isinstance(result, np.ndarray) else result

@@ -85,9 +85,7 @@ class OpDef:
     max_inputs: int = field(init=False)
     layouts: tuple[str, ...] = ()
     sequences: bool = False
-    whole: Callable[[str, Mapping[str, Any]], bool] | None = (
-        None  # by layout and arguments: takes the frames all at once
-    )
+    whole: Callable[[str, Mapping[str, Any]], bool] | None = None  # takes all frames at once
     generic: bool = False
     elementwise: bool = False
     devices: tuple[str, ...] = ("cpu",)
@@ -534,7 +532,7 @@ class OpDef:
         """True if the body gets frames one by one: those of a sequence, or one image with each matrix of another input."""
         first, *others = layouts
         if not self.sequences or first[:1] == "F":
-            whole = values is not None and self.whole is not None and self.whole(first, values)
+            whole = values is not None and self.whole and self.whole(first, values)
             return self.sequences and not whole and first[1:] in self.layouts
         return any(layout[:1] == "F" for layout in others) and "F" + first in self.layouts
 

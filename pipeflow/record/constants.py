@@ -53,8 +53,10 @@ def operand(value: Any, sign: str) -> Any:
         )
     if isinstance(value, (np.float64, np.complex128)):
         return value.item()  # these types are also numbers of Python, so they become FLOAT and COMPLEX64
-    if isinstance(value, np.generic) or (type(value) is np.ndarray and not value.ndim):
-        return types.ScalarConstant(value[()], value.dtype)
+    if type(value) is np.ndarray and not value.ndim:
+        value = value[()]
+    if isinstance(value, np.generic):
+        return types.ScalarConstant(value, value.dtype)
     return value
 
 
