@@ -155,6 +155,7 @@ def test_sequences_and_volumes(layout):
     cubic = {"size": size, "dtype": types.FLOAT, "interp_type": types.INTERP_CUBIC}
     assert_same(lambda: fn.resize(clips(layout), **cubic), **close(np.float32))
     assert_same(lambda: fn.resize(clips(layout), size=size, interp_type=types.INTERP_NN))
+    assert_same(lambda: fn.resize(clips(layout), size=size, save_attrs=True), **close(np.uint8))
 
 
 def test_resize_crop_mirror():

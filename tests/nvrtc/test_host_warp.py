@@ -87,7 +87,10 @@ def test_volumes_and_sequences(fill):
         turn = {"angle": 40.0, "axis": (0.3, 1, 0.2), "fill_value": fill}
         assert_same(lambda layout=layout, turn=turn: fn.rotate(clips(layout), **turn), **close(np.uint8))
     angles = TensorListCPU([np.array([5.0]), np.array([5.0, 45.0, 90.0])], "F")
-    assert_same(lambda: fn.rotate(clips(), angle=angles, keep_size=True, fill_value=fill), **close(np.uint8))
+    for keep in (True, False):
+        assert_same(
+            lambda keep=keep: fn.rotate(clips(), angle=angles, keep_size=keep, fill_value=fill), **close(np.uint8)
+        )
 
 
 def test_images_without_pixels_are_refused():
