@@ -62,6 +62,7 @@ def eager(call: Call) -> Any:
 
 PLAIN_CALLS = 64  # forms of calls that are kept for an operator
 PLAIN_SPECS = 1024  # the same with shapes and types of inputs
+LAST_CALLS = 4  # those for one shape that are compared with the objects of a call
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -240,7 +241,7 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
         return None
     if len(op.known_calls) >= PLAIN_SPECS:
         op.known_calls.clear()
-        op.last_call = None
+        op.last_calls.clear()
     if np.ndarray in map(
         type, keywords.values()
     ):  # without `_written`, `marshal` writes the bytes of an array and not its type
@@ -249,7 +250,9 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     short = written is not None and all(type(value) in SHORT_KINDS for value in keywords.values())
     op.known_calls[_signature(inputs, written) if short else signature] = run
     if all(map(_frozen, keywords.values())):
-        op.last_call = same_call(inputs, keywords, op.random, run, with_new_key)
+        shape = inputs[0].shape if inputs else None
+        others = op.last_calls.get(shape, ())[: LAST_CALLS - 1]
+        op.last_calls[shape] = (same_call(inputs, keywords, op.random, run, with_new_key), *others)
     return run
 
 

@@ -231,7 +231,7 @@ def test_the_same_objects_under_other_names_are_another_call():
     size, other = 5, 7
     for _ in range(4):
         assert fn.crop(IMAGE, crop_h=size, crop_w=other).shape == (5, 7, 3)
-    assert registry["crop"].last_call is not None
+    assert registry["crop"].last_calls
     for _ in range(2):
         assert fn.crop(IMAGE, crop_w=size, crop_h=other).shape == (7, 5, 3)
         assert fn.crop(IMAGE, crop_w=size).shape == (9, 5, 3)
@@ -302,7 +302,7 @@ def test_the_items_of_a_list_are_compared_and_no_deeper_ones():
     crop = registry["crop"]
     for _ in range(3):
         assert fn.crop(IMAGE, crop=[3, 4]).shape == (3, 4, 3)
-    last = crop.last_call
+    (last,) = crop.last_calls[IMAGE.shape]
     crop.known_calls.clear()
     assert fn.crop(IMAGE, crop=[3, 4]).shape == (3, 4, 3)
     assert not crop.known_calls, "the call was looked up"
@@ -314,7 +314,7 @@ def test_the_items_of_a_list_are_compared_and_no_deeper_ones():
         assert fn.crop(IMAGE, crop=inner).shape == (3, 4, 3)
     inner[0][0] = 5
     assert fn.crop(IMAGE, crop=inner).shape == (5, 4, 3)
-    assert crop.last_call is None
+    assert not crop.last_calls
 
 
 def test_whole_numbers_that_are_computed_for_a_call_are_compared():
@@ -322,7 +322,7 @@ def test_whole_numbers_that_are_computed_for_a_call_are_compared():
     slice_, huge = registry["slice"], {"shape": (600, 700), "axes": (0, 1), "out_of_bounds_policy": "pad"}
     for _ in range(3):
         fn.slice(IMAGE, start=(-400, -300), **huge)
-    last = slice_.last_call
+    (last,) = slice_.last_calls[IMAGE.shape]
     slice_.known_calls.clear()
     assert fn.slice(IMAGE, start=(-IMAGE.size - 400 + IMAGE.size, -300), **huge).shape == (600, 700, 3)
     assert not slice_.known_calls, "the call was looked up"
@@ -331,7 +331,7 @@ def test_whole_numbers_that_are_computed_for_a_call_are_compared():
     for _ in range(3):
         fn.jigsaw(IMAGE, grid=(3, 3), key=1)
         fn.posterize(IMAGE, bits=1)
-    last = registry["posterize"].last_call
+    (last,) = registry["posterize"].last_calls[IMAGE.shape]
     assert last((IMAGE,), {"bits": int("1")}) is not None
     assert last((IMAGE,), {"bits": True}) is None
     assert last((IMAGE,), {"bits": 1.0}) is None
@@ -343,7 +343,7 @@ def test_a_key_is_part_of_the_last_call_of_a_random_operator_alone():
         np.testing.assert_array_equal(
             fn.channel_shuffle(IMAGE, key=key), the_whole_way(lambda key=key: fn.channel_shuffle(IMAGE, key=key))
         )
-    last = registry["channel_shuffle"].last_call
+    (last,) = registry["channel_shuffle"].last_calls[IMAGE.shape]
     assert last((IMAGE,), {"key": 6}) is not None
     assert last((IMAGE,), {}).key is not None, "without a key there is a new one, which the result reports"
     for call in ({"key": True}, {"key": None}, {"key": 6, "name": None}, {"keys": 6}):
@@ -352,21 +352,41 @@ def test_a_key_is_part_of_the_last_call_of_a_random_operator_alone():
     assert last((), {"key": 6}) is None
 
 
+def test_a_few_calls_are_found_without_a_look_up():
+    """For each shape of the first input, those that were added last; a call of another operator changes nothing."""
+    crop, small = registry["crop"], IMAGE[:5]
+    calls = [lambda x, size=size: fn.crop(x, crop=size) for size in ((1, 1), (2, 3), (3, 4), (4, 5), (5, 5))]
+    for call in calls:
+        for image in (IMAGE, small):
+            for _ in range(3):
+                call(image)
+    assert {shape: len(kept) for shape, kept in crop.last_calls.items()} == dict.fromkeys(
+        (IMAGE.shape, small.shape), EAGER.LAST_CALLS
+    )
+    crop.known_calls.clear()
+    for place, call in enumerate(calls[1:], 2):
+        for image in (IMAGE, small):
+            np.testing.assert_array_equal(call(image), the_whole_way(lambda call=call, image=image: call(image)))
+            assert not crop.known_calls, f"call {place} was looked up"
+    calls[0](IMAGE)
+    assert len(crop.known_calls) == 1, "the first call is no longer one of the last"
+
+
 def test_the_forgotten_calls_are_also_not_the_last_one():
     """When the table of calls is emptied, the call with the same objects is forgotten with it."""
     for _ in range(4):
         fn.brightness(IMAGE, brightness=0.5)
-    assert registry["brightness"].last_call is not None
+    assert registry["brightness"].last_calls
     for number in range(EAGER.PLAIN_CALLS):
         fn.brightness(IMAGE, brightness=1 + number / 7)
-    assert registry["brightness"].last_call is None
+    assert not registry["brightness"].last_calls
 
 
 def test_forgotten_calls_are_freed_at_once():
     """The functions that are written for a call do not refer to themselves, so they do not wait for the garbage collector."""
     for _ in range(4):
         fn.flip(IMAGE)
-    written = weakref.ref(registry["flip"].last_call)
+    written = weakref.ref(*registry["flip"].last_calls[IMAGE.shape])
     assert written() is not None
     gc.disable()
     try:
