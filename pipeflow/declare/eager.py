@@ -149,6 +149,8 @@ def again(op: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
     the function for the arguments and for the shapes and types of the inputs.
     """
     key = None
+    if len(inputs) == 1 and type(inputs[0]) is list:
+        return _again_on_list(op, inputs[0], keywords)
     if op.random:
         keywords = dict(keywords)
         key = keywords.pop("key", NO_KEY)
@@ -239,21 +241,25 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
         run = known.prepare(inputs)
     except Exception:
         return None
-    if len(op.known_calls) >= PLAIN_SPECS:
-        op.known_calls.clear()
-        op.last_calls.clear()
-    if np.ndarray in map(
-        type, keywords.values()
-    ):  # without `_written`, `marshal` writes the bytes of an array and not its type
-        op.known_calls[NAMES] = None
+    arrays = np.ndarray in map(type, keywords.values())
+    if arrays:  # without `_written`, `marshal` writes the bytes of an array and not its type
         written = _written(keywords)
     short = written is not None and all(type(value) in SHORT_KINDS for value in keywords.values())
-    op.known_calls[_signature(inputs, written) if short else signature] = run
+    _keep_known(op, _signature(inputs, written) if short else signature, run)
+    if arrays:
+        op.known_calls[NAMES] = None
     if all(map(_frozen, keywords.values())):
         shape = inputs[0].shape if inputs else None
         others = op.last_calls.get(shape, ())[: LAST_CALLS - 1]
         op.last_calls[shape] = (same_call(inputs, keywords, op.random, run, with_new_key), *others)
     return run
+
+
+def _keep_known(op: Any, signature: Any, run: Callable[..., Any]) -> None:
+    if len(op.known_calls) >= PLAIN_SPECS:
+        op.known_calls.clear()
+        op.last_calls.clear()
+    op.known_calls[signature] = run
 
 
 def _frozen(value: Any) -> bool:
@@ -279,6 +285,73 @@ def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCa
     alone = traits.granularity == "sample" or op.ready_hook is not None
     plain = alone and traits.pure and not traits.user_code and not call.members
     return PlainCall(call) if plain else None
+
+
+def _again_on_list(op: Any, samples: list[Any], keywords: dict[str, Any]) -> TensorListCPU | None:
+    """`again` for a call on a list of arrays; None for random operators, whose samples have keys of their own."""
+    if op.random or not _uniform(samples):
+        return None
+    try:
+        form = list, marshal.dumps(keywords, 2), samples[0].shape, samples[0].dtype
+    except ValueError:
+        return None
+    run = op.known_calls.get(form)
+    if run is None:
+        run = _known_on_list(op, samples, keywords)
+        if run is None:
+            return None
+        _keep_known(op, form, run)
+    try:
+        values, layout = run(samples, keywords)
+    except Exception:
+        return None
+    return TensorListCPU.from_parts(values, None, None, layout, None) if _uniform(values) else None
+
+
+def _uniform(samples: Any) -> bool:
+    """True for a list of arrays of one type and number of axes."""
+    if type(samples) is not list or not samples or type(samples[0]) is not np.ndarray:
+        return False
+    dtype, ndim = samples[0].dtype, samples[0].ndim
+    return all([type(x) is np.ndarray and x.dtype == dtype and x.ndim == ndim for x in samples])
+
+
+Listed = Callable[[list[np.ndarray], dict[str, Any]], tuple[Any, str]]
+
+
+def _known_on_list(op: Any, samples: list[Any], keywords: dict[str, Any]) -> Listed | None:
+    """What makes the results, and their layout, of a list whose first sample has this shape and type; None for a call that is
+    made only once.
+    """
+    first, form = samples[0], form_of(1, keywords)
+    if again(op, (first,), keywords) is None:
+        return _known_on_batch(op, samples, keywords) if op.plain_calls.get(form, SEEN) is None else None
+    known = op.plain_calls.get(form)
+    if not isinstance(known, PlainCall) or known.packs:
+        return _not_kept
+    (layout,) = known.bound.output_layouts((first,), (op.layout_of_array(first.ndim),), {})
+    return lambda samples, keywords: ([again(op, (x,), keywords) for x in samples], layout or "")
+
+
+def _known_on_batch(op: Any, samples: list[Any], keywords: dict[str, Any]) -> Listed:
+    """The same for an operator whose body gets whole batches, and nothing else but its arguments."""
+    if op.batch_hook is not None or op.wants or op.result_hook is not None:
+        return _not_kept
+    try:
+        call = bind(op, (samples,), keywords)
+        traits, count = op.traits_of(call.constants), op.outputs_of(call.constants, 1)
+    except Exception:
+        return _not_kept
+    given = op.keywords({**op.defaults, **call.constants})
+    if traits.granularity != "batch" or not traits.pure or traits.user_code or count != 1:
+        return _not_kept
+    (spec,) = op.specs([Spec(samples[0].shape, samples[0].dtype, op.layout_of_array(samples[0].ndim))], given, 1)
+    return lambda samples, _keywords: (op.body(samples, **given), spec.layout or "")
+
+
+def _not_kept(_samples: list[np.ndarray], _keywords: dict[str, Any]) -> tuple[Any, str]:
+    """The complete call is made each time."""
+    return [], ""
 
 
 def _batch_of(value: Any, size: int) -> TensorListCPU:

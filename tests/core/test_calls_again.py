@@ -396,6 +396,64 @@ def test_forgotten_calls_are_freed_at_once():
         gc.enable()
 
 
+LISTS = {
+    "crop": lambda x: fn.crop(x, crop=(3, 4)),
+    "named": lambda x: fn.resize(x, size=(6, 5), interp_type=types.INTERP_NN),
+    "flipped": lambda x: fn.flip(x),
+    "cast": lambda x: fn.cast(x, dtype=types.FLOAT),
+    "no layout": lambda x: fn.squeeze([one[..., :1] for one in x], axes=2),
+    "mean": lambda x: fn.reductions.mean(x),
+    "permuted": lambda x: fn.permute_batch(x, indices=list(range(len(x)))[::-1]),
+    "two outputs": lambda x: fn.distortions.optical(x, strength=0.5),
+    "random": lambda x: fn.noise.gaussian(x, key=3),
+}
+
+
+@pytest.mark.parametrize("call", LISTS.values(), ids=LISTS)
+def test_a_list_of_arrays_is_the_same_batch_again(call):
+    """Values, types, layouts and keys of each call are those of the first, for lists of other lengths and shapes too."""
+    for samples in ([IMAGE], [IMAGE, IMAGE[:5], IMAGE[:, :6]], [IMAGE.astype(np.float32)] * 2, [IMAGE[:7], IMAGE]):
+        samples = [np.ascontiguousarray(one) for one in samples]
+        expected = the_whole_way(lambda samples=samples: call(samples))
+        for _ in range(4):
+            found = call(samples)
+            for one, other in zip(*((x if isinstance(x, list) else [x]) for x in (found, expected)), strict=True):
+                assert type(one) is type(other)
+                assert (one.layout(), one.dtype, one.key) == (other.layout(), other.dtype, other.key)
+                for sample, wanted in zip(one.samples(), other.samples(), strict=True):
+                    np.testing.assert_array_equal(sample, wanted)
+
+
+def test_a_list_whose_samples_differ_in_type_is_refused_every_time():
+    """The short way of a list leaves every error to the complete call."""
+    for _ in range(4):
+        fn.crop([IMAGE, IMAGE], crop=(3, 4))
+        fn.permute_batch([IMAGE, IMAGE], indices=[0, 0])
+        with pytest.raises(TypeError, match="a batch has one type: sample 0 is uint8 and sample 1 is int16"):
+            fn.crop([IMAGE, IMAGE.astype(np.int16)], crop=(3, 4))
+        with pytest.raises(ValueError, match="a batch has one number of axes"):
+            fn.permute_batch([IMAGE, IMAGE[0]], indices=[0, 0])
+        with pytest.raises(RuntimeError, match="Slice can't be placed out of bounds"):
+            fn.crop([IMAGE, IMAGE], crop=(30, 4))
+        with pytest.raises(IndexError, match="indices names sample 2 of a batch of 2"):
+            fn.permute_batch([IMAGE, IMAGE], indices=[0, 2])
+
+
+def test_a_list_of_arrays_is_found_again():
+    """The complete call is not made again, for any number of samples."""
+    calls = [lambda x: fn.crop(x, crop=(3, 4)), lambda x: fn.permute_batch(x, indices=0)]
+    for call in calls:
+        for _ in range(3):
+            call([IMAGE])
+    complete = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["pipeflow.declare.registration"], "bind", complete.append)
+        for call in calls:
+            call([IMAGE])
+        calls[0]([IMAGE] * 5)
+    assert not complete
+
+
 WINDOWS = {
     "crop": lambda x: fn.crop(x, crop=(4, 5), crop_pos_x=0.3, crop_pos_y=1.0),
     "whole": lambda x: fn.crop(x),
