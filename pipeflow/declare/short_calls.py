@@ -8,6 +8,7 @@ kernel is neither in memory nor on disk: no call waits for the compiler. If the 
 
 from collections.abc import Callable, Sequence
 from math import prod
+from re import findall
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +22,7 @@ from pipeflow.declare.written import function
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 
+UNCHANGED = {("+", "0"), ("-", "0"), ("//", "1")}  # operations that return the other number
 SOME_KEY = 1  # of the first sample
 CALLS = 64  # of the body, before a thread loads the kernels of the short form, and between two looks whether it has
 
@@ -46,11 +48,18 @@ class NumberedMemory:
 class _Record:
     """A WorkRecord as lines of Python, with the numbers of the first sample: in loops over steps and their arguments, a call took
     1 us more. Number i is `n<i>` in the lines, memory i is `m<i>`, and other objects have names in ``names``.
+
+    Nothing is computed twice: a number, a check and a view of memory that are needed again are those of the earlier line.
     """
 
     def __init__(self) -> None:
         self.numbers = 0
         self.lines: list[str] = []
+        self.known: dict[str, Number] = {}  # by the text that computes them
+        self.checked: set[str] = set()
+        self.views: dict[tuple[int, str], str] = {}  # names by the number of the memory and the text of the view
+        self.untyped: dict[int, int] = {}  # the lines that allocate memory whose type is not known yet
+        self.shapes: dict[int, tuple[int, ...]] = {}  # of the inputs, by the number of their memory
         self.names: dict[str, Any] = {"empty": np.empty, "NoTable": NoTable, "count": counts.count}
         self.memories = 0
 
@@ -76,22 +85,35 @@ class _Record:
     def allocate(self, extents: tuple[Any, ...], dtype: np.dtype | None) -> NumberedMemory:
         """New memory: an array, or bytes if the type is None."""
         made = self.take(None, dtype, extents)
-        self.lines.append(
-            f"m{made.number} = empty({self.tuple_of(extents)}, {self.name_of(dtype or np.dtype(np.uint8))})"
-        )
+        if dtype is None:
+            self.untyped[made.number] = len(self.lines)
+        self.lines.append(self._allocation(made.number, extents, dtype or np.dtype(np.uint8)))
         return made
+
+    def _allocation(self, number: int, extents: tuple[Any, ...], dtype: np.dtype) -> str:
+        return f"m{number} = empty({self.tuple_of(extents)}, {self.name_of(dtype)})"
 
     def memory(self, nbytes: Any) -> Any:
         return self.allocate((nbytes,), None)
 
     def computed(self, operation: str, one: Any, other: Any, value: int | None) -> Number:
-        result, first, second = self.number(value), self.text_of(one), self.text_of(other)
-        computed = f"max({first}, {second})" if operation == "max" else f"{first} {operation} {second}"
-        self.lines.append(f"{self.text_of(result)} = {computed}")
-        return result
+        first, second = self.text_of(one), self.text_of(other)
+        if isinstance(one, Number) and ((operation, second) in UNCHANGED or (operation == "max" and first == second)):
+            return one
+        text = f"max({first}, {second})" if operation == "max" else f"{first} {operation} {second}"
+        if text not in self.known:
+            self.known[text] = self.number(value)
+            self.lines.append(f"{self.text_of(self.known[text])} = {text}")
+        return self.known[text]
 
     def check(self, condition: Any, fixed: bool) -> None:
-        self.lines.append(f"if not {self.text_of(condition)}: raise NoTable")
+        name, text = self.text_of(condition), self.text_of(condition)
+        if self.lines and self.lines[-1].startswith(f"{name} = "):  # it has just been computed, for this check
+            text = self.lines.pop().removeprefix(f"{name} = ")
+            del self.known[text]
+        if text not in self.checked:
+            self.checked.add(text)
+            self.lines.append(f"if not {text}: raise NoTable")
 
     def count(self, what: str) -> None:
         self.lines.append(f"count({what!r})")
@@ -130,6 +152,10 @@ class _Record:
     def _view(self, array: KernelArray) -> str:
         """The text of an array: its memory, with other type and extents if they are not its own."""
         memory, extents = array.address, array.extents
+        line = self.untyped.pop(memory.number, None)
+        if line is not None and memory.begin is None:  # the first use of all the memory says which type it has
+            memory.dtype, memory.extents = array.dtype, extents
+            self.lines[line] = self._allocation(memory.number, extents, array.dtype)
         text, dtype = f"m{memory.number}", memory.dtype
         if memory.begin is not None:
             size = prod(extents) * array.dtype.itemsize
@@ -144,7 +170,16 @@ class _Record:
         if not other and all(a is b or (type(a) is type(b) is int and a == b) for a, b in pairs):
             return text
         view = f".view({self.name_of(array.dtype)})" if other else ""
-        return f"{text}{view}.reshape({self.tuple_of(extents)})"
+        if not other and self.tuple_of(extents) == self.tuple_of(self.shapes.get(memory.number, ())):
+            return f"w{memory.number}"
+        key = memory.number, f"{array.dtype.str}{self.tuple_of(extents)}"
+        if key not in self.views:
+            self.views[key] = f"m{self.take(None, None, ()).number}"
+            flat = len(extents) == 1 and all(type(x) is int for x in (*extents, *memory.extents))
+            flat = flat and extents[0] == prod(memory.extents) and not other
+            shape = "ravel()" if flat else f"reshape({self.tuple_of(extents)})"  # which takes twice as long
+            self.lines.append(f"{self.views[key]} = {text}{view}.{shape}")
+        return self.views[key]
 
     def _now(self, compute: Any, count: int, given: list[Any], arguments: Sequence[Any], results: Any) -> None:
         """Makes the call for the first sample."""
@@ -210,6 +245,7 @@ def short_form(
     for array in inputs:
         extents: Any = tuple(map(record.number, array.shape)) if op.unsized else array.shape
         address = record.take(array.ravel(), array.dtype, extents if array.ndim == 1 else (array.size,))
+        record.shapes[address.number] = array.shape
         given.append(KernelArray(address, extents, array.dtype))
     memory = record.take(None, None, ()) if gets_memory else None
     key = record.number(SOME_KEY) if op.draws else None
@@ -273,8 +309,13 @@ def _written(
 ) -> Callable[..., Any]:
     """The function of the inputs, of the memory of the result and of the key, if there are these."""
     names = [f"a{place}" for place in range(len(given))]
-    lines = [f"m{array.address.number} = {name}.ravel()" for name, array in zip(names, given)]
+    lines, used = [], set(findall(r"\w+", " ".join(record.lines)))
     for name, array in zip(names, given):
+        number = array.address.number
+        if f"w{number}" in used:
+            lines.append(f"w{number} = {name} if {name}.flags.c_contiguous else {name}.copy()")
+        if f"m{number}" in used:
+            lines.append(f"m{number} = {name}.ravel()")
         if any(isinstance(extent, Number) for extent in array.extents):
             lines.append(f"{record.tuple_of(array.extents)} = {name}.shape")
     parameters = [*names, *([] if memory is None else [f"m{memory.number}"])]

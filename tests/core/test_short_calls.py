@@ -92,6 +92,58 @@ def test_numbers_that_kernels_return_decide_extents(monkeypatch):
     assert form(data)[1] is not form(data)[1]
 
 
+@numba.njit
+def doubled_into(values, out):
+    for i in range(out.size):
+        out[i] = 2 * values.flat[i]
+
+
+@numba.njit
+def added_into(values, room, out):
+    out[:] = values + room
+
+
+def calls_with_repetitions(calls):
+    """3 x, with the same number, check and views twice, and memory whose type the first call shows."""
+    data, double = calls.input, np.dtype(np.float64)
+    (last,) = calls.read(last_of, data.flat)
+    for _ in range(2):
+        calls.require(last + 1 <= 10)
+    room = calls.scratch((2, 3), double)
+    out = calls.output((2, 3), double)
+    calls.call(doubled_into, data, room.flat)
+    calls.call(doubled_into, data, room.flat)
+    calls.call(added_into, data, room, out)
+    calls.call(added_into, data, room, out.reshaped(2, 3))
+
+
+def test_nothing_is_computed_twice(monkeypatch):
+    """Numbers, checks and views of a record have one line each; memory is allocated with its type."""
+    texts = []
+    written = short_calls.function
+    monkeypatch.setattr(short_calls, "function", lambda text, names: texts.append(text) or written(text, names))
+    data, op = np.arange(6.0).reshape(2, 3), registry["decoders.audio"]
+    kernels_of = {doubled_into: (data, np.empty(6)), added_into: (data, data, data.copy()), last_of: (data.ravel(),)}
+    for kernel, arguments in kernels_of.items():
+        kernel(*arguments)
+    monkeypatch.setattr(op, "unsized", False)
+    monkeypatch.setattr(op, "calls_hook", calls_with_repetitions)
+    form = short_form(op, [data], [Spec.exact(data, "")], Args(), False)
+    (text,) = texts
+    assert [text.count(part) for part in (" + 1", "if not", "empty(", "ravel()", "reshape(", "view(")] == [
+        1,
+        1,
+        2,
+        1,
+        1,
+        0,
+    ]
+    for values in (data, np.asfortranarray(data), data[::-1, ::-1], np.repeat(data, 2, 1)[:, ::2]):
+        np.testing.assert_array_equal(form(values), 3 * values)
+    with pytest.raises(NoTable):
+        form(data + 6)
+
+
 def test_a_result_that_is_the_memory_of_its_input_stays_so():
     """As in the first call."""
     registry["squeeze"].forget_calls()
@@ -388,3 +440,52 @@ def test_files_of_several_kinds_take_turns(monkeypatch):
     monkeypatch.setattr(op, "body", None)
     sound, rate = fn.decoders.audio(files[2])
     assert (sound.shape, rate) == ((90, 1), 8000)
+
+
+def test_files_are_read_again_by_compiled_code(tmp_path, monkeypatch):
+    """Files of any size, and paths with zeros at their end; the body reports the errors of the others."""
+    read, sizes = registry["io.file.read"], (5, 200_000, 0, 300, 299, 301)
+    block = np.empty(0, np.uint8)
+    kernels.whole_files.read_path(1, 1, 1, 1, 1, np.frombuffer(b"://", np.uint8), block)  # compiled for arrays of bytes
+    monkeypatch.setattr(kernels.jit, "kept", lambda *_: True)
+    paths = [tmp_path / f"{size}.bin" for size in sizes]
+    for path, size in zip(paths, sizes):
+        path.write_bytes(np.random.default_rng(size).bytes(size))
+    read.forget_calls()
+    for ending in (b"", b"\0\0"):
+        for path in [*paths, *paths]:
+            name = np.frombuffer(bytes(path) + ending, np.uint8)
+            for _ in range(4):
+                found = fn.io.file.read(name)
+                assert found.tobytes() == path.read_bytes()
+                assert found.flags.owndata
+                assert found.flags.writeable
+    with monkeypatch.context() as patch:
+        patch.setattr(read, "body", None)
+        assert fn.io.file.read(name).tobytes() == path.read_bytes()
+    for wrong, text in ((b"none", "No such file"), (b"a\0b", "has a zero in it"), (b"", "is empty"), (b".", "regular")):
+        for _ in range(4):
+            with pytest.raises((OSError, ValueError), match=text):
+                fn.io.file.read(np.frombuffer(wrong, np.uint8))
+
+
+@pytest.mark.parametrize("algorithm", ["edgeaware_ocv", "vng_ocv", "gray_ocv", "bilinear_ocv", "default_npp"])
+def test_raw_data_are_the_same_image_again(algorithm):
+    """For every form of the data, in one axis after another."""
+    whole = np.random.default_rng(6).integers(0, 256, (12, 16), dtype=np.uint8)
+    for data in (
+        whole,
+        whole[::2, ::2],
+        whole[::-1],
+        np.asfortranarray(whole),
+        whole[..., None],
+        whole.astype(np.uint16),
+    ):
+        if algorithm == "vng_ocv" and data.dtype != np.uint8:
+            for _ in range(4):
+                with pytest.raises(TypeError, match="vng_ocv takes uint8"):
+                    fn.debayer(data, blue_position=(0, 1), algorithm=algorithm)
+            continue
+        expected = the_whole_way(lambda data=data: fn.debayer(data, blue_position=(0, 1), algorithm=algorithm))
+        for _ in range(4):
+            np.testing.assert_array_equal(fn.debayer(data, blue_position=(0, 1), algorithm=algorithm), expected)
