@@ -35,7 +35,7 @@ def _correlating(op: OpDef, taps_of: Callable[[Any], np.ndarray]) -> None:
         like, taps = np.empty((1, 1, 1), specs[0].dtype), taps_of(args)
         work = kernels.correlation.correlating(like, BORDERS["reflect_101"], like)
         place = taps.shape[0] // 2, taps.shape[1] // 2
-        return None if work is None else lambda image, out: work(image, taps, place, out)
+        return None if work is None else work(taps, place)
 
 
 @effect("sharpen", examples=["fn.sharpen(image, alpha=0.4)"])

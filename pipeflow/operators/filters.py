@@ -28,12 +28,12 @@ def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.
 
 
 def over_planes(layout: str, work: Callable[[np.ndarray, np.ndarray], Any]) -> Callable[..., np.ndarray]:
-    """The work on each pair of `planes_of`, as a short form of a body."""
+    """The work on each pair of `planes_of`, as a short form of a body. ``work`` returns its second argument."""
+    if layout == "HWC":
+        return work
 
     def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
-        if layout == "HWC":
-            work(image, out)
-        elif layout == "HW":
+        if layout == "HW":
             work(image[..., None], out[..., None])
         else:
             for source, target in planes_of(image, out, layout):
@@ -135,7 +135,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     place = filter_anchor(args.anchor, kernel.shape)
     like, target = np.empty((1, 1, 1), data.dtype), np.empty((1, 1, 1), args.dtype or data.dtype)
     work = kernels.correlation.correlating(like, BORDERS[args.border], target)
-    return None if work is None else lambda image, taps, out: work(image, taps, place, out)
+    return None if work is None else lambda image, taps, out: work(taps, place)(image, out)
 
 
 @filter.check
@@ -301,7 +301,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     like = np.empty((1, 1, 1), image.dtype), np.empty((1, 1, 1), target)
     short = kernels.correlation.correlating(like[0], border, like[1]) if total.ndim == 2 else None
     if short is not None and not (away and target.kind != "f"):
-        return over_planes(image.layout, lambda source, out: short(source, total, middle, out))
+        return over_planes(image.layout, short(total, middle))
     return over_planes(image.layout, lambda source, out: compute(source, total, middle, border, 0.0, False, out, away))
 
 

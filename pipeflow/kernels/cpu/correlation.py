@@ -14,7 +14,7 @@ from pipeflow.kernels.cpu.simd.sums import mean_row, slide_row, tap_row
 
 from .casting import as_type, cast
 from .displacement import CONSTANT, border_index
-from .jit import kernel, machine_code, plain
+from .jit import Filling, kernel, machine_code, plain
 
 READ = {np.dtype(t) for t in (np.uint8, np.int8, np.uint16, np.int16, np.float32)}
 WRITTEN = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -292,13 +292,14 @@ def correlate(
     return out
 
 
-Correlation = Callable[[np.ndarray, np.ndarray, tuple[int, int], np.ndarray], np.ndarray]
+Correlation = Callable[[np.ndarray, tuple[int, int]], Filling]
 
 
 def correlating(source: np.ndarray, border: int, target: np.ndarray) -> Correlation | None:
     """`correlate` for many images (H, W, pixel) like these, with mirrored or other borders and without a fill value.
 
-    The function gets an image, the taps, the anchor and the output. None if the types need other steps.
+    The function gets the taps and the anchor, and returns a function of an image and the output. None if the types need other
+    steps.
     """
     if source.dtype not in READ or target.dtype not in WRITTEN or border == CONSTANT:
         return None
@@ -311,13 +312,11 @@ def correlating(source: np.ndarray, border: int, target: np.ndarray) -> Correlat
             found = codes[one] = machine_code(one, source, *arguments, target)
         return found
 
-    def run(image: np.ndarray, taps: np.ndarray, anchor: tuple[int, int], out: np.ndarray) -> np.ndarray:
+    def with_taps(taps: np.ndarray, anchor: tuple[int, int]) -> Filling:
         tall, wide = taps.shape
         if taps.dtype != np.float32:
             taps = taps.astype(np.float32)
         form = form_of(taps.tobytes(), (1, tall, wide))
-        if not image.flags.c_contiguous:
-            image = np.ascontiguousarray(image)
         numbers: Any
         if bytes_only and form.mean is not None:
             one, numbers = box_rows, ((tall, wide), anchor, border, *form.mean)
@@ -329,11 +328,16 @@ def correlating(source: np.ndarray, border: int, target: np.ndarray) -> Correlat
                 (anchor, border, NOTHING, tall, wide, form.places[1], form.places[2], form.weights),
             )
         else:
-            return correlate(image, taps, anchor, border, 0.0, False, out)
-        code(one, *numbers)(image, *numbers, out)
-        return out
+            return lambda image, out: correlate(image, taps, anchor, border, 0.0, False, out)
+        compute = code(one, *numbers)
 
-    return run
+        def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+            compute(image if image.flags.c_contiguous else np.ascontiguousarray(image), *numbers, out)
+            return out
+
+        return run
+
+    return with_taps
 
 
 NOTHING = np.float32(0)
