@@ -313,7 +313,7 @@ def _uniform(samples: Any) -> bool:
     if type(samples) is not list or not samples or type(samples[0]) is not np.ndarray:
         return False
     dtype, ndim = samples[0].dtype, samples[0].ndim
-    return all([type(x) is np.ndarray and x.dtype == dtype and x.ndim == ndim for x in samples])
+    return all(type(x) is np.ndarray and x.dtype == dtype and x.ndim == ndim for x in samples)
 
 
 Listed = Callable[[list[np.ndarray], dict[str, Any]], tuple[Any, str]]

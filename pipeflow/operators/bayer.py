@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pipeflow.declare import UNKNOWN, Arg, Ints, Out, Sample, Spec, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
@@ -64,10 +66,12 @@ def debayer(
 
 @debayer.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
-    _, width = sensor_extents(specs[0].shape)
-    if args.algorithm not in ("bilinear_ocv", "default_npp"):
+    extents, dtype, blue = sensor_extents(specs[0].shape), specs[0].dtype, checked_position(args.blue_position)
+    if args.algorithm in ("bilinear_ocv", "default_npp"):
+        return kernels.bayer.bilinear_again(dtype, extents[1], blue)
+    if args.algorithm == "vng_ocv" and dtype != np.uint8:
         return None
-    return kernels.bayer.bilinear_again(specs[0].dtype, width, checked_position(args.blue_position))
+    return kernels.bayer.by_opencv(blue, args.algorithm, extents)
 
 
 @debayer.check

@@ -354,6 +354,23 @@ def read(filepath: Sample, /) -> Sample:
     return read_file(path(filepath))
 
 
+@read.ready
+def _(specs: tuple[Spec, ...], _args: Any) -> Any:
+    if "numba" not in sys.modules or specs[0].dtype != np.uint8 or len(specs[0].shape) != 1:
+        return None
+    files = kernels.whole_files
+    known, block = files.functions(), kernels.jit.BYTES
+    if known is None:
+        return None
+    whole = files.reading(code_of(files.read_path, *known, OPEN_FLAGS, block, block), known, OPEN_FLAGS)
+
+    def run(name: np.ndarray) -> np.ndarray:
+        found = whole(name.ravel())
+        return read_file(path(name)) if found is None else found
+
+    return run
+
+
 @cache
 def _whole_files() -> Any:
     return kernels.whole_files.Reading(OPEN_FLAGS)

@@ -37,8 +37,17 @@ def debayer(raw: np.ndarray, blue: tuple[int, int], algorithm: str, out: np.ndar
     if algorithm == "bilinear_ocv" and raw.dtype in (np.uint8, np.uint16):
         bilinear(plain(raw).reshape(-1), raw.shape[1], *blue, out.reshape(-1))
         return out
-    code = getattr(cv2, f"COLOR_Bayer{TILES[blue]}{ENDINGS[algorithm]}")
-    found = cv2.demosaicing(np.ascontiguousarray(raw), code, dst=out)
-    if not np.may_share_memory(found, out):  # OpenCV made an array of its own
-        out[...] = found.reshape(out.shape)
-    return out
+    return by_opencv(blue, algorithm, raw.shape)(raw, out)
+
+
+def by_opencv(blue: tuple[int, int], algorithm: str, extents: tuple[int, ...]) -> Filling:
+    """The other forms of `debayer`, for raw data with these extents."""
+    code, compute = getattr(cv2, f"COLOR_Bayer{TILES[blue]}{ENDINGS[algorithm]}"), cv2.demosaicing
+
+    def run(raw: np.ndarray, out: np.ndarray) -> np.ndarray:
+        found = compute(np.ascontiguousarray(raw).reshape(extents), code, dst=out)
+        if found is not out:  # OpenCV made an array of its own
+            out[...] = found.reshape(out.shape)
+        return out
+
+    return run

@@ -120,6 +120,30 @@ def read_one(opens, describes, reads, closes, flags, path, memory, room, status,
     return size
 
 
+@kernel
+def read_path(opens, describes, reads, closes, flags, path, memory):
+    """`read_one` for a path as bytes, with or without zeros at its end. No URL is read, and no path with a zero in it."""
+    end = len(path)
+    while end > 0 and path[end - 1] == 0:
+        end -= 1
+    name = np.zeros(end + 1, np.uint8)
+    for i in range(end):
+        colon = path[i] == 58 and i + 2 < end and path[i + 1] == 47 and path[i + 2] == 47
+        if path[i] == 0 or colon:
+            return np.int64(UNREAD)
+        name[i] = path[i]
+    status = np.empty(STATUS, np.uint8)
+    return _read_named(opens, describes, reads, closes, flags, name, memory, status)
+
+
+@kernel
+def _read_named(opens, describes, reads, closes, flags, name, memory, status):
+    """Gets arrays, which are not freed before it returns, in place of their addresses."""
+    data, room = memory.ctypes.data, len(memory)
+    described = status.ctypes.data
+    return read_one(opens, describes, reads, closes, flags, name.ctypes.data, data, room, status, described)
+
+
 @cache
 def functions() -> tuple[int, ...] | None:
     """The addresses of open, statx, read and close; None on a system that lacks one of them."""
@@ -169,6 +193,31 @@ def load() -> None:
     """Reads the kernel for several files from the disk, or compiles it."""
     if functions() is not None:
         reader()
+
+
+Whole = Callable[[NDArray[np.uint8]], NDArray[np.uint8] | None]
+
+
+def reading(compute: Callable[..., int], known: tuple[int, ...], flags: int) -> Whole:
+    """`read_path` for many calls: a function of a path, which returns the bytes of the file, or None if the caller must read it.
+
+    The memory is as large as the last files, so most files are read into their own array.
+    """
+    room, empty = FIRST, np.empty
+
+    def read(path: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
+        nonlocal room
+        memory = empty(room, np.uint8)
+        size = compute(*known, flags, path, memory)
+        if size > room and size <= LARGEST:
+            memory = empty(size, np.uint8)
+            size = compute(*known, flags, path, memory)
+        if not 0 <= size <= len(memory):
+            return None
+        room = size
+        return memory if size == len(memory) else memory[:size].copy()
+
+    return read
 
 
 class Reading:
