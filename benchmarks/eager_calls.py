@@ -8,9 +8,10 @@ and other libraries, that such a call makes, and of the methods of the objects t
 with their arguments, and then called alone; a call that makes an object makes a new one. OpenCV runs in one thread, because the
 time of others is not measured. Work that an operator does with arrays of NumPy, with the file system or with classes
 of a library has no such function: it counts as cost. The rounds go through all calls, so that a slow moment of the machine is in
-one round of a call and not in all. A round measures the whole call and its kernel in turn, each for half a millisecond, because
-the processor becomes faster and slower within milliseconds; the first pair, with cold caches, is left out. Operators that write
-files or run code of the user are left out.
+one round of a call and not in all. A round measures the whole call and its kernel in turn, each for half a millisecond and at
+least eight calls, because the processor becomes faster and slower within milliseconds. The first pair, with cold caches, is left
+out. Every second pair begins with the kernel, because the second of two finds what the first has left in the caches and in the
+prediction of branches. Operators that write files or run code of the user are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import example_data
 from generate_docs import examples, public
 
-ROUNDS, PAIRS, SECONDS = 9, 8, 0.0005
+ROUNDS, PAIRS, SECONDS, LEAST = 9, 8, 0.0005, 8
 AIM = 5.0
 WIDE = 90  # letters of a call in the table
 NAMES: dict[str, Any] = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
@@ -210,7 +211,7 @@ def replayed(noted: Noted) -> Callable[[], Any]:
 
 
 def microseconds(work: Callable[[], Any]) -> Callable[[], float]:
-    """A function that measures a call of ``work``; one measurement takes SECONDS."""
+    """A function that measures a call of ``work``; one measurement takes SECONDS, or LEAST calls."""
     count = 1
     while True:
         begin = thread_time()
@@ -219,7 +220,7 @@ def microseconds(work: Callable[[], Any]) -> Callable[[], float]:
         if thread_time() - begin > SECONDS / 4 or count > 1 << 16:
             break
         count *= 2
-    count = max(1, int(count * SECONDS / max(thread_time() - begin, 1e-6)))
+    count = max(LEAST, int(count * SECONDS / max(thread_time() - begin, 1e-6)))
 
     def measure() -> float:
         begin = thread_time()
@@ -236,13 +237,17 @@ def measured(chosen: dict[str, Callable[[], Any]], kernels: dict[str, Noted]) ->
     for text, call in chosen.items():
         for _ in range(5):
             call()
-        works[text] = microseconds(call), microseconds(replayed(kernels[text])) if kernels[text] else None
+        works[text] = microseconds(call), microseconds(replayed(kernels[text])) if kernels[text] else lambda: loop
     nothing = microseconds(lambda: None)
     loop = statistics.median(nothing() for _ in range(ROUNDS))
     rounds: dict[str, list[tuple[float, float]]] = {text: [] for text in chosen}
     for _ in range(ROUNDS):
         for text, (whole, kernel) in works.items():
-            pairs = [(whole() - loop, kernel() - loop if kernel else 0.0) for _ in range(1 + PAIRS)]
+            pairs = []
+            for number in range(1 + PAIRS):
+                before = kernel() if number % 2 else None
+                all_of_it = whole()
+                pairs.append((all_of_it - loop, (kernel() if before is None else before) - loop))
             rounds[text] += pairs[1:]
     return {
         text: {
