@@ -115,4 +115,4 @@ def the_whole_way(call):
         return call()
     finally:
         for op, before in kept:
-            vars(op).update({name: before[name] for name in ("plain_calls", "known_calls", "last_calls")})
+            vars(op).update({name: before[name] for name in ("plain_calls", "known_calls", "last_calls", "last_call")})

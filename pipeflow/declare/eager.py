@@ -251,7 +251,8 @@ def _known(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any], written:
     if all(map(_frozen, keywords.values())):
         shape = inputs[0].shape if inputs else None
         others = op.last_calls.get(shape, ())[: LAST_CALLS - 1]
-        op.last_calls[shape] = (same_call(inputs, keywords, op.random, run, with_new_key), *others)
+        op.last_call = same_call(inputs, keywords, op.random, run, with_new_key)
+        op.last_calls[shape] = op.last_call, *others
     return run
 
 
@@ -259,6 +260,7 @@ def _keep_known(op: Any, signature: Any, run: Callable[..., Any]) -> None:
     if len(op.known_calls) >= PLAIN_SPECS:
         op.known_calls.clear()
         op.last_calls.clear()
+        op.last_call = None
     op.known_calls[signature] = run
 
 

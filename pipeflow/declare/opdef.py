@@ -184,8 +184,8 @@ class OpDef:
         """Forgets the eager calls that are kept for the next call with the same arguments."""
         self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
         self.known_calls: dict[tuple[Any, ...], Any] = {}  # the same with shapes and types of inputs, ready to run
-        # those whose arguments cannot change, by the shape of the first input: the ones that were added last (declare/written.py)
-        self.last_calls: dict[tuple[int, ...] | None, tuple[Callable[..., Any], ...]] = {}
+        self.last_calls: dict[Any, tuple[Callable[..., Any], ...]] = {}  # by a shape: arguments that cannot change
+        self.last_call: Callable[..., Any] | None = None  # the last one of them (declare/written.py)
 
     def entry(self, hook: Callable[[Any], Any]) -> None:
         """Declares the conversion of one entry of a list of inputs, for operators with their own ``order``."""

@@ -26,17 +26,22 @@ class OpFunction(OpDef):
     """A declared operator that can be called: in a pipeline definition or on arrays."""
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
-        if interpreter.get() is eager and not self.order:
+        last = self.last_call
+        if last is not None and interpreter.get() is eager:
             # `again` for the very objects of an earlier call, such as constants in a loop: nothing is written and hashed
+            result = last(inputs, keywords)
+            if result is not None:
+                return result
             data = inputs[0] if inputs else None
-            for last in self.last_calls.get(data.shape if type(data) is np.ndarray else None, ()):
-                result = last(inputs, keywords)
-                if result is not None:
+            for other in self.last_calls.get(data.shape if type(data) is np.ndarray else None, ()):
+                if other is not last and (result := other(inputs, keywords)) is not None:
+                    self.last_call = other
                     return result
+        if not self.order and interpreter.get() is eager:
             # `again` with fewer calls of Python, for one array and arguments that are plain values
             known = self.known_calls
             plain = len(inputs) == 1 and not self.random and NAMES not in known
-            if plain and type(data) is np.ndarray:
+            if plain and type(data := inputs[0]) is np.ndarray:
                 try:
                     run = known.get((dumps(keywords, 2) if keywords else b"", data.shape, data.dtype))
                     if run is not None:
