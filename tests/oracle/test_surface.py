@@ -65,6 +65,7 @@ DEFAULTS = {
     ("brightness_contrast contrast", "contrast_center"): DERIVED,
     ("erase slice decoders.image_slice", "axes"): DERIVED,
     ("erase slice decoders.image_slice", "axis_names"): DERIVED,
+    ("segmentation.random_object_bbox", "background"): DERIVED,
     ("*", "min_filter"): DERIVED,
     ("*", "mag_filter"): DERIVED,
     ("*", "resize_x"): DERIVED,
