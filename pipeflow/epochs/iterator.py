@@ -202,6 +202,19 @@ class BaseIterator(Generic[Batch]):
     def _last_batch_policy(self) -> LastBatchPolicy:
         return self.loop.policy
 
+    @replaceable
+    def _size_no_pad(self) -> int:
+        meta = self._meta()
+        return self.size if meta is None else meta["epoch_size"]
+
+    @replaceable
+    def _shards_num(self) -> int:
+        meta = self._meta()
+        return 1 if meta is None else meta["number_of_shards"]
+
+    def _meta(self) -> dict[str, int] | None:
+        return None if self.loop.reader is None else self.loop.pipelines[0].reader_meta(self.loop.reader)
+
     def reset(self) -> None:
         """Begins the next epoch, also in the middle of one; does nothing if an epoch has just begun."""
         self.loop.start()

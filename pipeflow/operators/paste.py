@@ -22,6 +22,7 @@ from pipeflow.declare import (
     operator,
     parameters,
 )
+from pipeflow.errors import count_of
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import fill_table
 
@@ -213,9 +214,12 @@ def canvas_shape(args: Any, shape: Sequence[int]) -> tuple[int, int]:
     """Height and width of a canvas."""
     if args.output_size is None:
         return height_width(shape)
-    if len(args.output_size) != 2 or min(args.output_size) < 0:
-        raise ValueError(f"output_size must be a height and a width, got {tuple(args.output_size)}")
-    return args.output_size[0], args.output_size[1]
+    height, width, *channels = args.output_size if len(args.output_size) in (2, 3) else (-1, -1)
+    wrong = channels and isinstance(shape[-1], int) and channels != [shape[-1]]  # in a definition it may not be known
+    if min(height, width) < 0 or wrong:
+        own = f", and may end with the image's {count_of(shape[-1], 'channel')}" if wrong else ""
+        raise ValueError(f"output_size must be a height and a width{own}, got {tuple(args.output_size)}")
+    return height, width
 
 
 @multi_paste.batch

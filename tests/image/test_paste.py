@@ -57,6 +57,8 @@ def test_multi_paste_by_hand():
     assert np.asarray(found.at(1))[..., 0].tolist() == [[5, 0, 0], [4, 0, 0]]
     relative = fn.multi_paste(counted, in_ids=[0], in_anchors_rel=[0.5, 0.6], shapes_rel=[0.3, 0.4], output_size=(2, 2))
     assert np.asarray(relative.at(0))[..., 0].tolist() == [[4, 0], [0, 0]]  # rounded down and up
+    whole = fn.multi_paste(SMALL, in_ids=[0], output_size=(3, 2, 1))  # the channels may be named too, as in DALI
+    assert whole[..., 0].tolist() == [[1, 2], [3, 4], [0, 0]]
     several = fn.multi_paste(SMALL, SMALL + 4, output_size=(2, 4), out_anchors=[0, 0, 0, 2], dtype=types.INT16)
     assert several.dtype == np.int16
     assert several[..., 0].tolist() == [[1, 2, 5, 6], [3, 4, 7, 8]]
@@ -70,6 +72,11 @@ def test_wrong_pastes_are_explained():
         "leaves its canvas of 3 x 3",
         ValueError,
         lambda: fn.multi_paste(data, in_ids=[0], out_anchors=[2, 2], **options),
+    )
+    refused(
+        "may end with the image's 1 channel, got",
+        ValueError,
+        lambda: fn.multi_paste(data, in_ids=[0], output_size=(3, 3, 3)),
     )
     refused("leaves its input of 2 x 2", ValueError, lambda: fn.multi_paste(data, in_ids=[0], shapes=[3, 1], **options))
     refused("names sample 2, the batch has 2", IndexError, lambda: fn.multi_paste(data, in_ids=[2], **options))

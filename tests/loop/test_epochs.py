@@ -608,6 +608,7 @@ def test_subclasses_may_have_attributes_of_their_own():
     pipeline = numbers(10, batch_size=4)
     iterator = Pairs(pipeline, 10, 5)
     assert (len(iterator), iterator._size, iterator._num_gpus) == (2, 12, 1)
+    assert (iterator._size_no_pad, iterator._shards_num) == (10, 1)
     assert (iterator._pipes, iterator._reader_name, iterator._last_batch_policy) == ([pipeline], "numbers", PARTIAL)
     assert [len(batch) for batch in iterator] == [4, 4, 2]
     assert DALIGenericIterator(numbers(10, batch_size=4), ["x", "y"]).batch_size == 4
