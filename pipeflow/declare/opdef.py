@@ -141,6 +141,7 @@ class OpDef:
     many_hook: Callable[[Many], Sequence[Any]] | None = None
     batches_hook: Callable[[np.ndarray, Args], np.ndarray | None] | None = None
     many_loads: Loads | None = None
+    body_loads: Loads | None = None  # compiled code that the body uses once it is there
     calls_hook: Callable[[KernelCalls], None] | None = None
     calls_for: Callable[[Args], bool] | None = None
     calls_share: bool = False

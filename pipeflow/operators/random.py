@@ -317,7 +317,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     return run
 
 
-normal.many_loads = LOADS
+normal.many_loads = normal.body_loads = LOADS
 normal.infer(_infer_as(FLOAT))
 _no_bool(normal)
 

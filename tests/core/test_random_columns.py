@@ -5,6 +5,8 @@ import pytest
 
 from pipeflow import fn, pipeline_def, seeds, types
 from pipeflow.compile import stages
+from pipeflow.declare.registration import find
+from pipeflow.executor.runners import late_code
 from pipeflow.kernels import cpu as kernels
 
 BATCH = 9
@@ -129,3 +131,16 @@ def test_a_shape_like_input_that_is_a_constant_or_a_column(name, shape):
     expected = (*shape, 3) if name.endswith("rows") else shape
     for output in definition().run():
         assert [output.at(i).shape for i in range(3)] == [expected] * 3
+
+
+def test_samples_of_different_shapes_are_drawn_by_compiled_code(monkeypatch):
+    """No form for all samples at once runs then, which would load it."""
+    loaded = []
+    op = find("random.normal")
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    monkeypatch.setattr(late_code, "_by_operator", {})
+    monkeypatch.setattr(op, "body_loads", (lambda: bool(loaded), lambda: loaded.append(True)))
+    sizes = [np.zeros(size, np.float32) for size in (3, 4)]
+    pipe = pipeline_def(lambda: fn.random.normal(fn.external_source(lambda: sizes)), batch_size=2, num_threads=1)()
+    assert pipe.run()[0].shape() == [(3,), (4,)]
+    assert loaded == [True]

@@ -22,6 +22,7 @@ from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner, StandIn
 from pipeflow.executor.runners.function_step import FunctionStep
+from pipeflow.executor.runners.late_code import late_code
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
@@ -104,6 +105,7 @@ class SampleStage(StageRunner):
         read_here = {slot for step in self.steps for slot in step.step.reads()}
         made = {slot for number in self.together for slot in self.steps[number].step.outputs}
         self._handed = sorted(made & read_here)  # slots of these steps that other steps of the stage may read
+        self._late = [late_code(step.op.name, step.op.body_loads) for step in self.steps if step.op.body_loads is not None]
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
         # Their samples are few numbers: one thread takes all at once, as a serial function, in less time for each.
@@ -185,6 +187,8 @@ class SampleStage(StageRunner):
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
+        for code in self._late:
+            code.ready(batch)
         ahead, layouts = self._done_ahead(batch), batch.layouts
         for slot, layout in self._layouts:
             if not ahead or slot not in batch.ahead:
