@@ -164,7 +164,7 @@ class MadeAhead:
         place, states = self._course.at, batch.states
         made: list[BatchRun] = []
         while len(made) + 1 < self._batches:
-            one = BatchRun(batch.index, len(self._plan.slots), batch.keys_of)
+            one = BatchRun(batch.index, len(self._plan.slots), batch.keys_of, batch.slot_origins)
             self._sources.read(one)
             if one.error is not None or one.after is None:
                 self._reads = False
@@ -195,7 +195,7 @@ class MadeAhead:
             one.foreseen, begin = True, begin + one.size
 
     def _make(self, batch: BatchRun, positions: np.ndarray, epochs: Any) -> BatchRun | None:
-        long = BatchRun(batch.index, len(self._plan.slots), batch.keys_of)
+        long = BatchRun(batch.index, len(self._plan.slots), batch.keys_of, batch.slot_origins)
         long.epoch = epochs if isinstance(epochs, int) else batch.epoch
         long.epochs, long.iteration = epochs, batch.iteration
         long.size, long.cursor, long.positions = len(positions), int(positions[0]), positions

@@ -11,7 +11,7 @@ from pipeflow.declare import column_values
 from pipeflow.device.tables import DeviceColumn
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import WrongResult, WrongShape, add_notes, count_of
-from pipeflow.plan import Plan, Step
+from pipeflow.plan import MOVED, Plan, Step
 from pipeflow.tensors import PlacedArrays, TensorListCPU
 
 T = TypeVar("T")
@@ -166,6 +166,7 @@ class BatchRun:
         "replaced",
         "sent",
         "size",
+        "slot_origins",
         "stage",
         "states",
         "strand",
@@ -174,7 +175,9 @@ class BatchRun:
         "wait",
     )
 
-    def __init__(self, index: int, slots: int, keys_of: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, index: int, slots: int, keys_of: tuple[int, ...] = (), slot_origins: tuple[int, ...] = ()
+    ) -> None:
         self.index = index
         self.epoch = 0
         self.iteration = 0
@@ -200,6 +203,7 @@ class BatchRun:
         self.places: tuple[Any, ...] = (None, None, {})  # positions and epochs, and the keys of all samples there
         self.keys: dict[int, Any] = {}  # the keys of a random step, by its first output slot (or its name)
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
+        self.slot_origins = slot_origins  # `Plan.origins`
         self.states: dict[str, Any] = {}
         self.before: dict[str, Any] = {}  # the states of objects of the user before the batch
         # What was made for several batches at once: the values of slots, and the steps of the stage of samples that are done.
@@ -225,7 +229,7 @@ class BatchRun:
         self.absent: set[int] = set()  # rows that later steps do not get
         self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs replace failed ones
         self.incidents: list[Any] = []  # the failed rows, counted at delivery
-        self.failed_sources: dict[int, str] = {}
+        self.failed_sources: dict[tuple[int, int], str] = {}  # by sample and source: what it was before it was replaced
         self.replaced: dict[int, tuple[BaseException, Step]] = {}  # samples that another sample of the batch replaces
         self.donors: dict[int, int] = {}  # failed sample -> the sample that replaces it
         self.hidden: set[int] = set()  # the samples that are replaced, and rows made of them: they are not delivered
@@ -284,22 +288,31 @@ class BatchRun:
 
     def _notes(self, step: Step, sample: int) -> list[str]:
         if sample >= 0:
-            where = f", {self.name_of(sample)}"
+            where = f", {self.name_of(sample, step)}"
         else:
             where = f", batch {self.iteration}" + (f" of {count_of(self.size, 'sample')}" if self.size else "")
         return step.notes(where)
 
-    def name_of(self, sample: int) -> str:
+    def name_of(self, sample: int, step: Step | None = None) -> str:
         """The number of a sample and of its batch, and its source."""
-        source = self.source_of(sample)
+        source = self.source_of(sample, step)
         return f"sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
 
-    def source_of(self, sample: int) -> str:
-        """The file or other origin of a sample, "" if it is not known."""
-        for _, known in sorted(self.origins.items()):
+    def source_of(self, sample: int, step: Step | None = None) -> str:
+        """The file or other origin of a sample that a step reads, "" if it is not known."""
+        for number in self.sources_of(step):
+            known = self.origins.get(number)
             if known is not None and sample < len(known):
                 return place_of(known, sample)
         return ""
+
+    def sources_of(self, step: Step | None) -> list[int]:
+        """The sources of what a step makes and reads; all of the batch if it reads none. None of moved samples."""
+        slots = () if step is None else (*step.outputs, *step.inputs, *(slot for _, slot in step.arguments))
+        found = [self.slot_origins[slot] for slot in slots if slot < len(self.slot_origins)]
+        if MOVED in found:
+            return []
+        return [number for number in found if number >= 0] or sorted(self.origins)
 
     def failure(self) -> BaseException | None:
         """The error to raise for this batch, if any."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from pipeflow import declare, types
 from pipeflow.errors import TooManyFailures, add_notes, count_of
-from pipeflow.executor.batch import BatchRun, put, value_at
+from pipeflow.executor.batch import BatchRun, place_of, put, value_at
 from pipeflow.executor.runners.base import BoundStep, StageRunner, origins_of, traits_of
 from pipeflow.plan import Plan, Step
 from pipeflow.tensors import as_sample
@@ -297,7 +297,7 @@ class Failures:
                 put(batch, slot, sample, value_at(batch.values[slot], donor))
         for number, known in list(batch.origins.items()):
             if known is not None:
-                batch.failed_sources.setdefault(sample, batch.source_of(sample))
+                batch.failed_sources.setdefault((sample, number), place_of(known, sample))
                 rows = list(range(len(known)))
                 rows[sample] = donor
                 batch.origins[number] = [known[row] for row in rows] if isinstance(known, list) else known[rows]
@@ -310,7 +310,7 @@ class Failures:
             int(epochs[sample] if isinstance(epochs, np.ndarray) and epochs.ndim else epochs),
             batch.iteration,
             sample,
-            batch.failed_sources.get(sample) or batch.source_of(sample),
+            _source(batch, step, sample),
             step.title,
             _without_frames(error),
             text,
@@ -416,6 +416,12 @@ def _values(value: Any, failure: Failure, dtypes: Sequence[Any]) -> tuple[np.nda
             types.as_dtype(array.dtype)
         arrays.append(array)
     return tuple(arrays)
+
+
+def _source(batch: BatchRun, step: Step, sample: int) -> str:
+    """The source of a sample that failed, also if another sample has its place now."""
+    replaced = [batch.failed_sources.get((sample, number)) for number in batch.sources_of(step)]
+    return next(filter(None, replaced), "") or batch.source_of(sample, step)
 
 
 def _without_frames(error: BaseException) -> BaseException:

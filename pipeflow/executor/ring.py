@@ -356,7 +356,7 @@ class Executor(ThreadWork):
     def _schedule(self) -> None:
         if not self._stock:
             count = STOCK if self._scheduled else 1
-            self._stock += [BatchRun(0, len(self.plan.slots), self._keys) for _ in range(count)]
+            self._stock += [BatchRun(0, len(self.plan.slots), self._keys, self.plan.origins) for _ in range(count)]
         batch = self._stock.pop()
         batch.index = self._scheduled
         self._scheduled += 1

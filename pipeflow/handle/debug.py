@@ -127,6 +127,7 @@ class DebugRecorder(Recorder):
         stages, externals = self.plan.stages, self.plan.externals
         self.plan = Plan((*self.plan.slots, Slot(number, spec, "table")), stages, (), (*self.plan.origins, origin))
         self.plan.externals, self.plan.on_error = externals, self.run.settings.on_error
+        self.batch.slot_origins = self.plan.origins
         self.batch.values.append(None)
         self.batch.layouts.append(None)
         return number

@@ -204,6 +204,58 @@ def test_a_missing_file_is_an_error_of_its_batch_only(tmp_path):
     assert [int(sample[0]) for sample in pipeline.run()[0].samples()] == [4, 5]
 
 
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("on_error", ["raise", "replace"])
+def test_an_error_names_the_file_of_the_reader_that_the_step_reads(tmp_path, on_error, debug):
+    """With two readers in a pipeline, the file of the other one is fine."""
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+        for name in "abc":
+            (tmp_path / folder / name).write_bytes(b"bad" if (folder, name) == ("masks", "b") else b"good")
+
+    def refuse(data):
+        if bytes(data) == b"bad":
+            raise ValueError("no mask")
+        return data
+
+    @pipeline_def(batch_size=3, num_threads=1, debug=debug)
+    def define():
+        images, _ = fn.readers.file(file_root=str(tmp_path / "images"), files=["a", "b", "c"])
+        masks, _ = fn.readers.file(file_root=str(tmp_path / "masks"), files=["a", "b", "c"])
+        return fn.python_function(images, function=refuse), fn.python_function(
+            masks, function=refuse, on_error=on_error
+        )
+
+    pipeline, bad = define(), str(tmp_path / "masks" / "b")
+    if on_error == "raise":
+        with pytest.raises(ValueError, match="no mask") as caught:
+            pipeline.run()
+        assert f"(source: {bad})" in "\n".join(caught.value.__notes__)
+    else:
+        pipeline.run()
+        assert [failure.source for failure in pipeline.failures()] == [bad]
+
+
+def test_a_moved_sample_has_no_file(tmp_path):
+    """After permute_batch the file at the same place of the batch is another one."""
+    for name in "ab":
+        (tmp_path / name).write_bytes(name.encode())
+
+    def refuse(data):
+        if bytes(data) == b"b":
+            raise ValueError("no")
+        return data
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        files, _ = fn.readers.file(file_root=str(tmp_path), files=["a", "b"])
+        return fn.python_function(fn.permute_batch(files, indices=[1, 0]), function=refuse)
+
+    with pytest.raises(ValueError, match="no") as caught:
+        define().run()
+    assert "source:" not in "\n".join(caught.value.__notes__)
+
+
 def test_lazy_init_reports_a_missing_folder_only_when_it_runs(tmp_path):
     """By default build() looks at the files; with lazy_init the first batch does."""
 

@@ -105,7 +105,9 @@ class SampleStage(StageRunner):
         read_here = {slot for step in self.steps for slot in step.step.reads()}
         made = {slot for number in self.together for slot in self.steps[number].step.outputs}
         self._handed = sorted(made & read_here)  # slots of these steps that other steps of the stage may read
-        self._late = [late_code(step.op.name, step.op.body_loads) for step in self.steps if step.op.body_loads is not None]
+        self._late = [
+            late_code(step.op.name, step.op.body_loads) for step in self.steps if step.op.body_loads is not None
+        ]
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
         # Their samples are few numbers: one thread takes all at once, as a serial function, in less time for each.
