@@ -160,8 +160,7 @@ class OpDef:
 
     def __post_init__(self) -> None:
         self.forget_calls()
-        self.__name__ = self.leaf
-        self.__qualname__ = self.name
+        self.__name__, self.__qualname__ = self.leaf, self.name
         self.__doc__ = inspect.getdoc(self.body)
         self.__module__ = "pipeflow.fn"
 
