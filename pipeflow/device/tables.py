@@ -179,7 +179,7 @@ class TablePlanner:
             layout, dtype, found = self._described(source, arguments, keys, layouts)
             inner, samples, numbers = source, None, None
             if op.layouts and op.frames_of([layout]):
-                require(op.whole is None or (not columns and op.frames_of([layout], self._constants)))
+                require(op.whole is None or op.frames_of([layout], {**self._constants, **columns}))
                 require(not (self.by_samples.per_frame & arguments.keys()))
                 frames = source.shapes[:, 0]
                 require(frames > 0)

@@ -85,9 +85,12 @@ class Window(NamedTuple):
 
 
 def cuts_frames(layout: str, values: Mapping[str, Any]) -> bool:
-    """True if a crop with these arguments takes the frames of a sequence as its depth."""
+    """True if a crop with these arguments takes the frames of a sequence as its depth; of columns, if one sample does."""
+    if "D" in layout:
+        return False
     crop, depth = values.get("crop"), values.get("crop_d")
-    return "D" not in layout and (bool(depth) or (crop is not None and len(crop) == 3))
+    deep = depth.any() if isinstance(depth, np.ndarray) else depth
+    return bool(deep) or (crop is not None and np.shape(crop)[-1] == 3)
 
 
 def depth_of(layout: str, args: Any) -> str:
