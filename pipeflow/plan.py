@@ -106,9 +106,8 @@ class Stage:
         return (*self.columns, *self.steps, *self.merges)
 
 
-MOVED = (
-    -2
-)  # in place of a source: samples that were at other places of the batch before, so no source has them in this order
+# In place of a source: samples that were at other places of the batch before, so no source has them in this order.
+MOVED = -2
 
 
 def origin_of(inputs: Sequence[int]) -> int:
@@ -123,9 +122,8 @@ class Plan:
     slots: tuple[Slot, ...]
     stages: tuple[Stage, ...]
     outputs: tuple[int, ...]
-    origins: tuple[
-        int, ...
-    ]  # for each slot: the source of its samples, by its position in the first stage; -1, MOVED: none
+    # For each slot: the source of its samples, by its position in the first stage; -1, MOVED: none.
+    origins: tuple[int, ...]
     constants: tuple[tuple[int, External], ...] = ()
     externals: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
