@@ -171,9 +171,9 @@ class BaseIterator(Generic[Batch]):
     @replaceable
     def size(self) -> int:
         """The samples of an epoch of one shard, with those that fill its last batch; -1 if the number is not known."""
-        if self.loop.size > 0 or self.loop.reader is None:
+        meta = self._meta()
+        if self.loop.size > 0 or meta is None:
             return self.loop.size
-        meta = self.loop.pipelines[0].reader_meta(self.loop.reader)
         if self.loop.policy is LastBatchPolicy.DROP:
             return meta["epoch_size"] // meta["number_of_shards"]
         if meta["pad_last_batch"]:

@@ -2,10 +2,8 @@
 
 # Seconds of work in a chunk, at least and at most.
 SAMPLES = 2e-4, 2e-3  # claiming a chunk costs about 10 us
-CHAIN = (
-    2e-3,
-    32e-3,
-)  # a chain begins with 300 us of Python, out of the caches: so long other threads wait for the interpreter
+# A chain begins with 300 us of Python, out of the caches: so long other threads wait for the interpreter.
+CHAIN = 2e-3, 32e-3
 ALONE = 8  # the only thread takes so much more of a chain: others have nothing to wait for
 
 

@@ -215,9 +215,8 @@ def canvas_shape(args: Any, shape: Sequence[int]) -> tuple[int, int]:
     if args.output_size is None:
         return height_width(shape)
     height, width, *channels = args.output_size if len(args.output_size) in (2, 3) else (-1, -1)
-    wrong = (
-        bool(channels) and isinstance(shape[-1], int) and channels != [shape[-1]]
-    )  # in a definition it may not be known
+    # While a pipeline is defined, the number of channels may not be known.
+    wrong = bool(channels) and isinstance(shape[-1], int) and channels != [shape[-1]]
     if min(height, width) < 0 or wrong:
         own = f", and may end with the image's {count_of(shape[-1], 'channel')}" if wrong else ""
         raise ValueError(f"output_size must be a height and a width{own}, got {tuple(args.output_size)}")
