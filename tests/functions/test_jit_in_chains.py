@@ -303,6 +303,120 @@ def test_one_result(function, threads, monkeypatch):
     assert min(counts) >= least
 
 
+def noisy(x, rng):
+    return x + rng.normal(0, 3, x.shape)
+
+
+def flipped_by_chance(x, rng):
+    return x[::-1] if rng.random() < 0.5 else x[::1]
+
+
+def integers(x, rng):
+    return np.array([rng.integers(0, 5), rng.integers(0, 256), rng.integers(-1, 1 << 40)])
+
+
+def halves_of_words(x, rng):  # of three numbers of 4 bytes the generator keeps the half of a word
+    return rng.random(3, dtype=np.float32)
+
+
+def order(x, rng):
+    return x[rng.permutation(x.shape[0])]
+
+
+def after_a_default(x, factor=2, rng=None):
+    y = rng.uniform(0, factor, x.shape)
+    return y * x, rng.standard_normal(), rng.exponential(), rng.poisson(3.0), rng.gamma(2.0), rng.beta(2.0, 3.0)
+
+
+def noise_in_place(x, rng):
+    x[0] = rng.integers(0, 200)
+    return x
+
+
+DRAWS = [(noisy, 1), (flipped_by_chance, 1), (integers, 1), (halves_of_words, 1), (order, 1), (after_a_default, 6)]
+
+
+@pytest.mark.parametrize(("function", "count"), [*DRAWS, (noise_in_place, 1)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_random_numbers(function, count, threads, monkeypatch):
+    """A function with a generator draws the numbers that it draws when Python calls it, also a second function next to it."""
+
+    def definition():
+        made = fn.python_function(fn.flip(images()), function=function, num_outputs=count, jit=True)
+        made = made if count > 1 else [made]
+        return *made, fn.python_function(fn.flip(images()), function=noisy, jit=True)
+
+    assert both(definition, monkeypatch, threads) >= (len(SAMPLES) if threads == 1 else 1)
+
+
+def test_random_numbers_in_a_branch(monkeypatch):
+    """The numbers of a sample do not depend on the samples that take the branch."""
+    flags = [np.array(x.shape[0] == 20) for x in SAMPLES]
+
+    def definition():
+        data = fn.flip(images())
+        if fn.external_source(lambda: flags):
+            made = fn.python_function(data, function=noisy, jit=True)
+        else:
+            made = fn.python_function(data, function=noisy_floats, jit=True)
+        return made, fn.flip(made)
+
+    assert both(definition, monkeypatch) >= len(SAMPLES)
+
+
+def noisy_floats(x, rng):
+    return x * rng.random(x.shape)
+
+
+def test_a_generator_of_an_unknown_form_is_left_to_python(monkeypatch):
+    """If NumPy keeps the state in another order, no program sets it."""
+    monkeypatch.setattr(cpu.function_numbers, "known", lambda: False)
+
+    def definition():
+        return fn.python_function(fn.flip(images()), function=with_rng, jit=True)
+
+    calls = []
+    monkeypatch.setattr(user_calls.NativeFunction, "entry", lambda *_: calls.append(1))
+    both(definition, monkeypatch)
+    assert not calls
+
+
+def with_rng(x, rng):
+    return x + np.uint8(rng.random() * 9)
+
+
+def test_tried_functions_draw_the_same_numbers(monkeypatch, tmp_path):
+    """With "auto" the numbers are those of the plain function."""
+    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
+    monkeypatch.setattr(trials, "CHECKED", 2)
+    monkeypatch.setattr(trials, "FROM_PYTHON", 1.0)
+    monkeypatch.setattr(chain, "PAUSE", 1)
+    done = []
+
+    def pipeline(jit):
+        @pipeline_def(batch_size=4, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False, seed=3)
+        def definition():
+            return fn.python_function(fn.flip(images()), function=brighter_by_chance, jit=jit)
+
+        pipe = definition()
+        pipe.build()
+        return pipe
+
+    compiled, plain, run = pipeline("auto"), pipeline(False), chain.Chain.run
+    monkeypatch.setattr(chain.Chain, "run", lambda *arguments: done.append(run(*arguments)) or done[-1])
+    for _ in range(12):
+        trials.wait_for_trials()
+        (output,) = compiled.run()
+        taken = len(done[-1])
+        for one, other in zip(output, plain.run()[0], strict=True):
+            assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    assert taken == 4
+
+
+def brighter_by_chance(x, rng):
+    return x + rng.random()
+
+
 def numbers(x):
     return x.sum(), np.float32(x[0, 0, 0]), len(x), x.any()
 
@@ -464,10 +578,6 @@ def test_an_input_that_others_read_is_not_changed(monkeypatch):
     both(definition, monkeypatch)
 
 
-def with_rng(x, rng):
-    return x + np.uint8(rng.random() * 9)
-
-
 def half(x, factor):
     return x * factor
 
@@ -485,7 +595,6 @@ def with_nested_results(x):
 @pytest.mark.parametrize(
     ("function", "count"),
     [
-        (with_rng, 1),
         (functools.partial(half, factor=0.5), 1),
         (printed, 1),
         (with_nested_results, 2),
@@ -494,7 +603,7 @@ def with_nested_results(x):
     ],
 )
 def test_functions_that_only_python_calls(function, count, monkeypatch):
-    """Those that draw numbers, use objects of Python, hold the interpreter, or return other things than arrays and numbers."""
+    """Those that use objects of Python, hold the interpreter, or return other things than arrays and numbers."""
 
     def definition():
         made = fn.python_function(fn.flip(images()), function=function, num_outputs=count, jit=True)

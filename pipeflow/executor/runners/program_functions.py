@@ -63,10 +63,12 @@ def record_function(
             numbers[memory] = len(numbers)
             rooms += program.dense_room(spec, dtype) if dense else program.room(memory[1])
     entry = function.entry(tuple([numbers[memory] for memory in memories]))
-    desk = []
+    desk = []  # arrays of the thread
     if function.allocates:
         desk.append(OfThread(kernels.function_memory.numbers_of_thread))
         program.ask(kernels.function_memory.prepare)
+    if function.draws:
+        desk.append(OfThread(kernels.function_numbers.of_thread))
     results = iter(program.call(entry, [*given, *rooms, *desk], now=False))
     made = []
     for output, ((dtype, axes), memory) in enumerate(zip(function.outputs, memories)):

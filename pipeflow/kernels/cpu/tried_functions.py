@@ -236,7 +236,7 @@ class Tried:
                 named_types = {name: numba.typeof(value) for name, value in named.items()}
                 made.compile(tuple(made._compiler.fold_argument_types(types, named_types)[1]))  # type: ignore[attr-defined]
                 with suppress(Exception):  # a type that programs do not know: the calls come from Python
-                    trial.native = None if named else kernels.user_calls.native(made, types)
+                    trial.native = kernels.user_calls.native(made, types, draws="rng" in named)
                 trial.report = TrialReport("comparing")
                 trial.call = made
                 return

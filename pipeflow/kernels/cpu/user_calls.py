@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from numba.np import numpy_support
 
 from pipeflow.kernels import cpu as kernels
-from pipeflow.kernels.cpu import function_memory, kernel_calls
+from pipeflow.kernels.cpu import function_memory, function_numbers, kernel_calls
 from pipeflow.kernels.cpu.jit import kernel, types_of
 from pipeflow.kernels.cpu.user_functions import array_type
 
@@ -42,6 +42,7 @@ class NativeFunction:
         self._results = types_of_results
         self.outputs = outputs
         self.writes = writes  # True if it may write to its inputs
+        self.draws = function_numbers.GENERATOR in compiled.signature.args
         library, name = compiled.library, compiled.fndesc.llvm_func_name
         own = function_memory.redirected(library, name)
         self.allocates = own is not None  # True if its arrays are in the memory of the thread
@@ -61,9 +62,9 @@ class NativeFunction:
         return found
 
     def entry(self, places: tuple[int, ...]) -> kernel_calls.Entry:
-        """The entry. Its arguments are the inputs, then address and size of each memory for results, and the desk of the thread
-        (function_memory.py). ``places`` has the number of the memory of each output. Its results are the extents of the
-        outputs, one after another.
+        """The entry. Its arguments are the inputs, then address and size of each memory for results, the desk of the thread
+        (function_memory.py), and its generator if the function ``draws`` numbers (function_numbers.py). ``places`` has the
+        number of the memory of each output. Its results are the extents of the outputs, one after another.
         """
         signature = self._compiled.signature
         types_of_call = tuple(signature.args), signature.return_type, tuple(self._results)
@@ -87,35 +88,47 @@ class CompiledVersions:
         self._known: dict[Any, CompiledVersion] = {}
         self._lock = threading.Lock()
 
-    def find(self, inputs: Kinds, writable: tuple[bool, ...]) -> CompiledVersion:
-        """The version for inputs of these types, of which the function may write to those that are ``writable``."""
+    def find(self, inputs: Kinds, writable: tuple[bool, ...], draws: bool) -> CompiledVersion:
+        """The version for inputs of these types, of which the function may write to those that are ``writable``. If it ``draws``,
+        it has a parameter ``rng``.
+        """
         with self._lock:
             known = self._known.get((inputs, writable))
             if known is None:
                 known = self._known[inputs, writable] = CompiledVersion()
-                kernels.tried_functions.in_background(lambda: self._compile(known, inputs, writable))
+                kernels.tried_functions.in_background(lambda: self._compile(known, inputs, writable, draws))
         if not known.ready and os.environ.get("PIPEFLOW_START") == "wait":
             kernels.tried_functions.wait_for_trials()
         return known
 
-    def _compile(self, version: CompiledVersion, inputs: Kinds, writable: tuple[bool, ...]) -> None:
+    def _compile(self, version: CompiledVersion, inputs: Kinds, writable: tuple[bool, ...], draws: bool) -> None:
         """Compiles a version that writes to no input; if the function does write, one for those that it may write to."""
         for rights in dict.fromkeys([(False,) * len(inputs), writable]):
             wanted = [array_type(dtype, ndim, not right) for (dtype, ndim), right in zip(inputs, rights)]
             try:
-                version.function = native(self._dispatcher, wanted, any(rights))
+                version.function = native(self._dispatcher, wanted, any(rights), draws)
                 break
             except Exception:  # the call from Python reports why it cannot be compiled
                 continue
         version.ready = True
 
 
-def native(compiled: Dispatcher, inputs: Sequence[types.Type], writes: bool = False) -> NativeFunction | None:
-    """A dispatcher for inputs of these types, compiled if it is not yet; None if no program can call it."""
+def native(
+    compiled: Dispatcher, inputs: Sequence[types.Type], writes: bool = False, draws: bool = False
+) -> NativeFunction | None:
+    """A dispatcher for inputs of these types, and for a generator if it ``draws``, compiled if it is not yet; None if no program
+    can call it.
+    """
     options = compiled.targetoptions
-    if not options.get("nogil") or options.get("parallel") or options.get("forceobj"):
+    if (
+        (draws and not function_numbers.known())
+        or not options.get("nogil")
+        or options.get("parallel")
+        or options.get("forceobj")
+    ):
         return None
-    signature = tuple(compiled._compiler.fold_argument_types(tuple(inputs), {})[1])  # type: ignore[attr-defined]
+    named = {"rng": function_numbers.GENERATOR} if draws else {}
+    signature = tuple(compiled._compiler.fold_argument_types(tuple(inputs), named)[1])  # type: ignore[attr-defined]
     compiled.compile(signature)
     made = compiled.overloads[signature]
     if made.objectmode or made.lifted:
@@ -156,14 +169,18 @@ def _entry(
     places: tuple[int, ...],
     allocates: bool,
 ) -> tuple[int, np.dtype]:
-    fields = kernel_calls.fields_of(arguments)
-    first = sum(not isinstance(one, types.Omitted) for one in arguments)  # the number of inputs
+    inputs = tuple([one for one in arguments if one != function_numbers.GENERATOR])
+    fields = kernel_calls.fields_of(inputs)
+    first = sum(not isinstance(one, types.Omitted) for one in inputs)
     memories = max(places) + 1
     fields += [(str(first + number), np.int64) for number in range(2 * memories)]
     desk = first + 2 * memories
     if allocates:
         fields += [(str(desk), np.int64), (f"{desk}_0", np.int64)]
         fields += [(f"w{number}", np.int64) for number in range(memories)]
+    generator = str(desk + allocates)
+    if len(inputs) < len(arguments):
+        fields += [(generator, np.int64), (f"{generator}_0", np.int64)]
     axes = sum(getattr(one, "ndim", 0) for one in results)
     fields += [(f"r{number}", np.int64) for number in range(axes)]
     row = np.dtype(fields, align=True)
@@ -180,7 +197,10 @@ def _entry(
     if allocates:
         numbers = [place(f"w{k}", _INT64) for k in range(memories)]
         wanted = _ResultPlaces(builder, builder.load(place(str(desk), _INT64)), numbers, addresses, left)
-    values = kernel_calls.arguments_of(builder, arguments, place)
+    values = kernel_calls.arguments_of(builder, inputs, place)
+    if len(inputs) < len(arguments):
+        drawing = function_numbers.read(builder, builder.load(place(generator, _INT64)))
+        values.insert(arguments.index(function_numbers.GENERATOR), drawing)
     convention = context.call_conv
     callee = builder.inttoptr(function_address, convention.get_function_type(result, arguments).as_pointer())
     status, returned = convention.call_function(builder, callee, result, arguments, values)
