@@ -49,7 +49,7 @@ class Claims:
         else:
             begin = batch.cursor
             threads = 1 if self._alone(runner) else self.threads
-            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, threads), batch.size)
+            batch.cursor = end = self._end(batch, runner, threads)
         task = self.tasks[threading.get_ident()] = Task(batch, begin, end, strand)
         return task
 
@@ -75,7 +75,7 @@ class Claims:
             begin = batch.cursor
             if begin == batch.size:  # another thread was faster
                 return False
-            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
+            batch.cursor = end = self._end(batch, runner, self.threads)
         else:
             batch.claimed = True
         task.begin, task.end, task.strand, task.over = begin, end, -1, False
@@ -88,7 +88,7 @@ class Claims:
         """
         if not batch.strand:
             begin = batch.cursor
-            batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self.threads), batch.size)
+            batch.chunk = begin, self._end(batch, runner, self.threads)
         (begin, end), strand = batch.chunk, batch.strand
         batch.strand = (strand + 1) % runner.strands
         self.parted = batch if batch.strand else None
@@ -115,6 +115,11 @@ class Claims:
                 waiting = waiting or batch
             passed = min(passed, batch.stage)
         return waiting
+
+    def _end(self, batch: BatchRun, runner: StageRunner, threads: int) -> int:
+        """The end of the chunk that begins with the first sample that no thread has."""
+        in_work = sum(not other.done for other in self._ring)
+        return min(batch.cursor + runner.chunk(batch.size - batch.cursor, threads, in_work), batch.size)
 
     def _alone(self, runner: StageRunner) -> bool:
         """True if only one thread at a time may work in a stage."""

@@ -393,7 +393,7 @@ class Executor(ThreadWork):
         self._lap.start()
         while not batch.done:
             runner, clock, begin = self.stages[batch.stage], self.measures.stages[batch.stage], batch.cursor
-            end = min(begin + runner.chunk(batch.size - begin, 1), batch.size) if runner.per_sample else begin
+            end = min(begin + runner.chunk(batch.size - begin, 1, 1), batch.size) if runner.per_sample else begin
             self._lap.enter(clock)
             try:
                 runner.run(batch, begin, end, self._arena)

@@ -290,7 +290,8 @@ class Simulation:
     def _claim_chunk(self, batch: _SimulatedBatch, part: Part) -> None:
         size, threads = self.scene.batch_size, 1 if self.scene.synchronous else self.scene.threads
         left = max(1, round((1 - batch.cursor) * size))
-        samples = chunk_size(left, threads, max(part.mean[0] / size, 1e-9), part.chunk_seconds)
+        in_work = sum(other.stage < len(self.scene.parts) for other in self.ring)
+        samples = chunk_size(left, threads, max(part.mean[0] / size, 1e-9), part.chunk_seconds, in_work)
         end = min(1.0, batch.cursor + samples / size)
         end = 1.0 if end > 1 - 0.5 / size else end
         seconds, busy, held = part.work(batch.number, batch.cursor, end)

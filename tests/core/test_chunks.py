@@ -5,11 +5,11 @@ import pytest
 from pipeflow.executor.chunks import ALONE, CHAIN, SAMPLES, chunk_size
 
 
-def parts(size, threads, seconds, limits):
+def parts(size, threads, seconds, limits, batches=8):
     """The chunks of a batch."""
     found = []
     while size:
-        found.append(chunk_size(size, threads, seconds, limits))
+        found.append(chunk_size(size, threads, seconds, limits, batches))
         size -= found[-1]
     return found
 
@@ -40,8 +40,16 @@ def test_few_threads_take_long_chunks_of_a_chain():
     assert parts(256, 2, 6e-4, CHAIN) == [54, 54, 54, 47, 24, 14, 9]
 
 
+def test_threads_share_a_batch_if_there_is_no_other_for_them():
+    """With one batch ahead, or while the loop computes, a second thread would wait."""
+    assert parts(14, 2, 7e-4, CHAIN, batches=1) == [7, 4, 3]
+    assert parts(8, 2, 7e-4, CHAIN, batches=1) == [4, 3, 1]
+    assert parts(64, 2, 6e-4, CHAIN, batches=1) == [32, 16, 8, 4, 4]
+    assert parts(64, 8, 1e-3, CHAIN, batches=2) == parts(64, 8, 1e-3, CHAIN)
+
+
 @pytest.mark.parametrize("limits", [SAMPLES, CHAIN])
 def test_one_thread_takes_as_much_as_a_chunk_may_have(limits):
     """It takes all samples, if they are not more work than the upper limit."""
-    assert chunk_size(10, 1, 1e-6, limits) == 10
-    assert chunk_size(10_000, 1, 1e-4, limits) == round((ALONE if limits == CHAIN else 1) * limits[1] / 1e-4) + 1
+    assert chunk_size(10, 1, 1e-6, limits, 1) == 10
+    assert chunk_size(10_000, 1, 1e-4, limits, 1) == round((ALONE if limits == CHAIN else 1) * limits[1] / 1e-4) + 1

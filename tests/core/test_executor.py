@@ -487,7 +487,7 @@ def test_chunks_do_not_shrink_because_threads_wait_for_processors(monkeypatch):
         stage = sample_stage_of(pipe)
         stage._use(None)
         stage._seconds_per_sample = seconds
-        return stage.chunk(64, count)
+        return stage.chunk(64, count, 1)
 
     assert chunk(2, 2e-5) == 16
     assert chunk(8, 8e-5) == 11
@@ -502,7 +502,7 @@ def test_calls_of_a_function_that_may_wait_for_each_other_are_not_put_together()
     )()
     stage = sample_stage_of(pipe)
     stage._seconds_per_sample = 1e-7
-    assert [stage.chunk(left, 4) for left in (4, 3, 2, 1)] == [1] * 4
+    assert [stage.chunk(left, 4, 1) for left in (4, 3, 2, 1)] == [1] * 4
 
 
 def test_an_ended_thread_is_not_taken_for_the_present_one():

@@ -130,9 +130,9 @@ class StageRunner:
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""
 
-    def chunk(self, left: int, threads: int) -> int:
+    def chunk(self, left: int, threads: int, batches: int) -> int:
         """The number of samples that a thread takes at once, of those that are left."""
-        del threads
+        del threads, batches
         return left
 
     def ready(self, batch: BatchRun) -> bool:

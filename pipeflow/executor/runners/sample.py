@@ -165,7 +165,7 @@ class SampleStage(StageRunner):
         """Changes when the chain has its first program, and when a trial of compiled code is over."""
         return (self.chain is not None and self.chain.has_programs) + sum(map(decisions.decided, self._tried))
 
-    def chunk(self, left: int, threads: int) -> int:
+    def chunk(self, left: int, threads: int, batches: int) -> int:
         """The number of samples to claim at once."""
         if not self.steps or (threads == 1 and self._at_once):
             return left
@@ -175,7 +175,7 @@ class SampleStage(StageRunner):
             return 1
         # More threads than processors wait for each other: that time is not work.
         seconds = self._seconds_per_sample * min(1.0, self._processors / threads)
-        return chunks.chunk_size(left, threads, seconds, self.chunk_seconds)
+        return chunks.chunk_size(left, threads, seconds, self.chunk_seconds, batches)
 
     def reserve(self, batch_size: int, batches: int) -> None:
         """Allocates for the functions of the user in the chain."""
