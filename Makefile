@@ -21,7 +21,7 @@ help:
 	@echo "make site           the documentation as a site with search, in build/site"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
-	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow, Ray, Grain and the libraries of image formats, for real"
+	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow, Paddle, Ray, Grain and the libraries of image formats, for real"
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
 	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU (SHARE=1 ARCHITECTURES=all: every test)"
 	@echo "make first-gpu-run  what works on a GPU, what is wrong and what it costs, in nine minutes (CUDA=12 or 13, default 13)"
@@ -52,6 +52,9 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 # Keras with TensorFlow, apart from the others: it brings its own versions of what they need.
 .venvs/keras/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" tensorflow-cpu==2.21.0 keras
+
+.venvs/paddle/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" paddlepaddle==3.3.1
 
 .venvs/grain/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" grain==0.2.18
@@ -138,10 +141,13 @@ FAULTS = tests/loop/test_journal.py tests/core/test_interrupts.py tests/function
 test-faults: .venvs/test/.ready
 	.venvs/test/bin/python -m pytest -m slow --timeout=3600 --durations=10 $(or $(TESTS),$(FAULTS))
 
-test-adapters: .venvs/adapters/.ready .venvs/keras/.ready .venvs/grain/.ready
+test-adapters: .venvs/adapters/.ready .venvs/keras/.ready .venvs/paddle/.ready .venvs/grain/.ready
 	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/test_tensorflow.py \
+	    --ignore=tests/adapters/test_tensorflow_dataset.py --ignore=tests/adapters/test_paddle.py \
 	    --ignore=tests/adapters/test_grain.py $(TESTS)
-	.venvs/keras/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_keras.py tests/adapters/test_tensorflow.py
+	.venvs/keras/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_keras.py tests/adapters/test_tensorflow.py \
+	    tests/adapters/test_tensorflow_dataset.py
+	.venvs/paddle/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_paddle.py
 	.venvs/grain/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_grain.py
 
 test-oracle: .venvs/test/.ready .venvs/dali/.ready

@@ -99,12 +99,6 @@ ABSENT: dict[str, Absent] = {
     "experimental.torchvision": Absent(
         "there are no transforms of torchvision", "`from_torch_dataset(..., transform=...)` with operators of `fn`"
     ),
-    "plugin.tf": Absent(
-        "there is no operator of TensorFlow", "`plugin.keras.tf_dataset(pipe)` returns a `tf.data.Dataset`"
-    ),
-    "plugin.paddle": Absent(
-        "there is no iterator for Paddle", "`plugin.numpy.GenericIterator`, and `paddle.to_tensor`"
-    ),
     "plugin.mxnet": Absent("MXNet is no longer developed", "`plugin.numpy.GenericIterator`"),
     "plugin.triton": Absent("there is no backend of Triton", "`pipe.serialize()`, and a Python model that loads it"),
 }

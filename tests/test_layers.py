@@ -68,6 +68,7 @@ THIRD_PARTY = {
     "jax": ("pipeflow/plugin/jax/",),
     "clu": ("pipeflow/plugin/jax/clu.py",),
     "keras": ("pipeflow/plugin/keras.py",),
+    "paddle": ("pipeflow/plugin/paddle.py",),
     "tensorflow": ("pipeflow/plugin/",),
     "ray": ("pipeflow/distributed/ray.py",),
     "numba": ("pipeflow/kernels/cpu/", "pipeflow/kernels/gpu/numba_cuda.py"),
@@ -313,7 +314,7 @@ def test_gpu_forms_stand_in_files_of_the_same_name():
 
 
 # DALI has a class of this name for each framework.
-OF_FRAMEWORKS = {"GenericIterator", "RaggedIterator"}
+OF_FRAMEWORKS = {"ClassificationIterator", "GenericIterator", "RaggedIterator"}
 
 
 def test_a_class_has_a_name_of_its_own():

@@ -26,8 +26,8 @@ AREAS = {
     "reports": "reporting/ watching/ commands/ timing.py handle/reports", "pictures": "pictures/ auto_aug/",
     "ground": "tensors/ types.py errors.py seeds.py system.py pipeline.py handle/ plan.py",
 }  # fmt: skip
-NOT_DRAWN = ("plugin/pytorch", "plugin/jax", "plugin/keras", "distributed/", "backends/gpu", "backends/codec",
-             "operators/tensorflow_functions", "kernels/gpu/numba_cuda", "__main__", "version")  # fmt: skip
+NOT_DRAWN = ("plugin/pytorch", "plugin/jax", "plugin/keras", "plugin/paddle", "plugin/tf", "distributed/", "backends/gpu",
+             "backends/codec", "operators/tensorflow_functions", "kernels/gpu/numba_cuda", "__main__", "version")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,6 +74,9 @@ class Loop:
         self.pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
         if not self.pipelines:
             raise WrongIterator("there is no pipeline to iterate over: the list is empty")
+        for pipeline in self.pipelines:
+            if not hasattr(pipeline, "build"):
+                raise WrongIterator(f"an iterator takes a pipeline or a list of pipelines, got {pipeline!r}")
         self.policy = policy
         self.size = _checked_size(size, reader_name, last_batch_padded, len(self.pipelines))
         self.padded = last_batch_padded

@@ -61,8 +61,8 @@ def test_questions_for_names_are_answered():
     [
         ("from pipeflow import plugin_manager", r"plugin_manager of DALI is not part .*fn\.python_function"),
         ("import pipeflow.plugin_manager", r"plugin_manager of DALI is not part .*fn\.python_function"),
-        ("import pipeflow.plugin.tf as dali_tf", r"plugin\.tf of DALI is not part .*plugin\.keras"),
-        ("from pipeflow.plugin import tf", r"plugin\.tf of DALI is not part .*plugin\.keras"),
+        ("import pipeflow.plugin.mxnet as dali_mxnet", r"plugin\.mxnet of DALI is not part .*plugin\.numpy"),
+        ("from pipeflow.plugin import triton", r"plugin\.triton of DALI is not part .*serialize"),
         (
             "import pipeflow.experimental.dynamic as ndd",
             r"experimental of DALI is not part .*calls on arrays run at once",

@@ -16,12 +16,13 @@ from pipeflow.errors import WrongIterator, nearest
 from pipeflow.operators import tensor_functions
 from pipeflow.plugin.pytorch import torch_utils
 from pipeflow.plugin.pytorch.loading import TorchLoading
-from pipeflow.plugin.pytorch.torch_utils import as_tensor, feed_ndarray, to_array, to_tensor
+from pipeflow.plugin.pytorch.torch_utils import as_tensor, feed_ndarray, to_array, to_tensor, to_torch_type
 from pipeflow.tensors import Traced, traced
 
 __all__ = [
     "ClassificationIterator", "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "GenericIterator",
     "LastBatchPolicy", "RaggedIterator", "TorchPythonFunction", "as_tensor", "feed_ndarray", "to_array", "to_tensor",
+    "to_torch_type",
 ]  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------
