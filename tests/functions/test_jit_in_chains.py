@@ -798,3 +798,18 @@ def test_auto_leaves_the_chain_if_a_value_from_outside_changes(tmp_path, monkeyp
     (output,) = pipe.run()
     (output,) = pipe.run()
     assert np.array_equal(np.asarray(output[0]), SAMPLES[0][:, ::-1] * 3)
+
+
+def test_a_function_whose_result_is_not_used():
+    """The chain has no column of numbers then."""
+
+    def define():
+        x = fn.external_source(source=lambda: SAMPLES)
+        fn.python_function(x, function=columns_backwards, jit=True)
+        return x
+
+    pipe = pipeline_def(define, batch_size=len(SAMPLES), num_threads=2, device_id=None)()
+    for _ in range(BATCHES):
+        (batch,) = pipe.run()
+        for sample, expected in zip(batch.samples(), SAMPLES):
+            np.testing.assert_array_equal(sample, expected)

@@ -83,7 +83,8 @@ class CallRecords:
         self.scratch = NO_MEMORY
         self.scratch_address = 0
         self.status = np.empty(0, np.int32)  # of the samples of a run
-        self._table, self._numbers, self._cells = np.empty((0, 5), np.int64), Struct(""), memoryview(b"")
+        self._table, self._numbers = np.empty((0, 5), np.int64), Struct("")
+        self._cells = self._table.data
 
     def table_of(self, lines: "Sequence[Line]") -> np.ndarray:
         """The lines of columns as an array, which those of the next batch replace."""
