@@ -41,6 +41,21 @@ def test_rows_are_copied_whole_from_any_place_to_any_place(offset):
         assert (memory[begin + 3 * size :] == 7).all()
 
 
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("columns", [80, 85, 86, 107, 150, 300])
+def test_windows_of_rows_around_the_long_ones(columns, step):
+    """Rows of 240 to 900 bytes, with and without bytes between them, in memory that begins anywhere."""
+    image = np.random.default_rng(columns).integers(0, 256, (7, 300, 3), dtype=np.uint8)
+    room = np.full(5 * columns * 3 + 130, 7, np.uint8)
+    for offset in (0, 1, 63):
+        out = room[offset + 1 :][: 5 * columns * 3].reshape(5, columns, 3)
+        kernels.moving.cut_pixels(image, 1 if step > 0 else 5, 300 - columns, step, out)
+        np.testing.assert_array_equal(out, image[1:6, 300 - columns :][::step])
+        assert (room[: offset + 1] == 7).all()
+        assert (room[offset + 1 + out.size :] == 7).all()
+        room[:] = 7
+
+
 @pytest.mark.parametrize("upside_down", [False, True])
 def test_rows_of_every_width_are_mirrored_and_the_bytes_around_them_stay(upside_down):
     """Widths with and without a whole group of pixels, the same place of one written twice among them."""

@@ -18,10 +18,9 @@ from pipeflow.kernels.cpu.simd.moves import (
     block_columns,
     copy_group,
     copy_inner_group,
-    copy_long_row,
     copy_memory,
+    copy_one_of_rows,
     copy_row,
-    expect_reads,
     fill_bytes,
     fill_line,
     transpose_block,
@@ -348,7 +347,7 @@ def last_row_first(source, size, out):
             copy_row(source, source.size - size - begin, size, out, begin)
     else:
         for begin in range(0, source.size, size):
-            copy_long_row(source, source.size - size - begin, size, out, begin)
+            copy_one_of_rows(source, source.size - size - begin, size, out, begin, -size)
 
 
 def upside_down(size: int, itemsize: int) -> Filling:
@@ -376,14 +375,12 @@ def cut_pixels(source, top, left, step, out):
                 for k in range(channels):
                     out[i, j, k] = source[top + i * step, left + j, k]
         return
-    target, first, gaps = out.reshape(out.size), top * source.strides[0] + left * channels, abs(stride) != size
+    target, first = out.reshape(out.size), top * source.strides[0] + left * channels
     for i in range(rows):
         if size < LONG:
             copy_row(source, first + i * stride, size, target, i * size)
         else:
-            if gaps:  # the processor does not foresee where the next row begins
-                expect_reads(source, first + (i + 2) * stride, size)
-            copy_long_row(source, first + i * stride, size, target, i * size)
+            copy_one_of_rows(source, first + i * stride, size, target, i * size, stride)
 
 
 def cutting_out(top: int, left: int, step: int = 1) -> Filling:
@@ -409,7 +406,7 @@ def frame_rows(source, first, stride, size, rows, fill, out, before, width):
         if size < LONG:
             copy_row(source, first + i * stride, size, out, at)
         else:
-            copy_long_row(source, first + i * stride, size, out, at)
+            copy_one_of_rows(source, first + i * stride, size, out, at, stride)
         end = at + size
         if i == rows - 1:
             fill_bytes(out, end, out.size - end, fill)

@@ -11,7 +11,7 @@ from pipeflow.kernels.cpu import jit
 from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, types_of
 from pipeflow.kernels.cpu.later import Wanted
 from pipeflow.kernels.cpu.normalize import MIRRORED, mirror_rgb_rows, mirror_row
-from pipeflow.kernels.cpu.simd.moves import LONG, copy_long_row, copy_row, fill_bytes
+from pipeflow.kernels.cpu.simd.moves import LONG, copy_long_row, copy_one_of_rows, copy_row, fill_bytes
 
 ERROR, PAD, TRIM = range(3)  # what happens to a window that leaves the data
 WHOLE, END, SIZE = range(3)  # the meaning of the second number of a slice
@@ -97,7 +97,8 @@ def move_part(source, item, rows, columns, low, kept, place, full, fill, out):
                 if size < LONG:
                     copy_row(source, (line + j * columns) * item, size, out, at + j * width + before)
                 else:
-                    copy_long_row(source, (line + j * columns) * item, size, out, at + j * width + before)
+                    row, step = (line + j * columns) * item, columns * item
+                    copy_one_of_rows(source, row, size, out, at + j * width + before, step)
                 fill_bytes(out, at + j * width + before + size, width - before - size, fill)
         end = at + kept[1] * width
         fill_bytes(out, end, begin + full[1] * width - end, fill)
@@ -119,7 +120,11 @@ def copy_rows(source, begin, size, rows, upside_down, out):
         copy_long_row(source, begin, rows * size, out, begin)
         return
     for row in range(rows):
-        copy_long_row(source, begin + (rows - 1 - row) * size, size, out, begin + row * size)
+        last, at = begin + (rows - 1 - row) * size, begin + row * size
+        if size < LONG:
+            copy_row(source, last, size, out, at)
+        else:
+            copy_one_of_rows(source, last, size, out, at, -size)
 
 
 @kernel
