@@ -14,7 +14,7 @@ from pipeflow.kernels.cpu.displacement import REFLECT_101
 from pipeflow.kernels.cpu.jit import BYTES, kernel, machine_code, plain
 from pipeflow.kernels.cpu.moving import PIXELS, flattening
 from pipeflow.kernels.cpu.noise import unit
-from pipeflow.kernels.cpu.simd.bytes import at_once, reorder_pixels
+from pipeflow.kernels.cpu.simd.bytes import pixels_of_order, reorder_pixels
 from pipeflow.kernels.cpu.simd.moves import copy_row
 
 
@@ -86,8 +86,8 @@ def dropping(count: int, value: int) -> Callable[..., np.ndarray]:
 @lru_cache(maxsize=64)
 def group_of(order: tuple[int, ...], fill: int) -> tuple[np.ndarray, np.ndarray]:
     """For each byte of a group, the place it is taken from, and the value that is filled in."""
-    places = [3 * pixel + place if place >= 0 else -1 for pixel in range(at_once()) for place in order]
-    values = [0 if place >= 0 else fill for _ in range(at_once()) for place in order]
+    places = [3 * pixel + place if place >= 0 else -1 for pixel in range(pixels_of_order()) for place in order]
+    values = [0 if place >= 0 else fill for _ in range(pixels_of_order()) for place in order]
     return np.array([*places, -1], np.int8), np.array([*values, 0], np.uint8)
 
 

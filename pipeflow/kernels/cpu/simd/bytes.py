@@ -19,6 +19,7 @@ from pipeflow.kernels.cpu.simd.instructions import (
     at,
     by_lines,
     extensions,
+    joined,
     load,
     many,
     number,
@@ -127,10 +128,13 @@ def at_once() -> int:
 
 
 def _shuffled(builder: Any, value: Any, places: Any) -> Any:
-    """The bytes of a vector in the order of another vector; for a number below 0, it is 0 in 16 bytes, and any byte in 64."""
-    name = "llvm.x86.avx512.permvar.qi.512" if value.type == WIDE else "llvm.x86.ssse3.pshuf.b.128"
+    """The bytes of a vector in the order of another vector; for a number below 0, it is 0 in 16 bytes, and any byte in 64.
+
+    Each half of 32 bytes is a vector of its own.
+    """
+    name = {64: "avx512.permvar.qi.512", 32: "avx2.pshuf.b", 16: "ssse3.pshuf.b.128"}[value.type.count]
     kind = ir.FunctionType(value.type, [value.type, value.type])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), (value, places))
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), (value, places))
 
 
 def _by_groups(
@@ -173,29 +177,34 @@ def _by_groups(
     return builder.mul(steps, INT64(at_once()))
 
 
+def pixels_of_order() -> int:
+    """The pixels of three bytes that `reorder_pixels` moves at once: their bytes and one more fill a vector, or three vectors."""
+    return at_once() if has_tables() else 16
+
+
 @vector_function(DATA, DATA, DATA, DATA, INDEX)
 def reorder_pixels(builder, source, order, fill, out, pixels):
     """Reorders pixels of three bytes: byte k of each is the input's byte order[k], or fill[k] if order[k] is negative.
 
-    ``order`` and ``fill`` are for a group of ``at_once`` pixels and one more byte, which the next group overwrites.
+    ``order`` and ``fill`` are for ``pixels_of_order`` pixels and one more byte.
     """
     source, order, fill, out = source.pointer, order.pointer, fill.pointer, out.pointer
     total = builder.mul(pixels, INT64(3))
     done = INT64(0)
-    if "ssse3" in extensions():
-        vector = ir.VectorType(INT8, 3 * at_once() + 1)
-        places, values = load(builder, order, vector, 1), load(builder, fill, vector, 1)
-        kept = builder.icmp_signed(">=", places, number(0, vector))
-        values = builder.select(kept, number(0, vector), values)
+    if has_tables():
+        places, values = load(builder, order, WIDE, 1), load(builder, fill, WIDE, 1)
+        kept = builder.icmp_signed(">=", places, number(0, WIDE))
+        values = builder.select(kept, number(0, WIDE), values)
 
         def place_of(begin: Any, _size: int) -> Any:
             return begin
 
         def moved(value: Any) -> Any:
-            found = _shuffled(builder, value, places)
-            return builder.select(kept, found, values) if vector == WIDE else builder.or_(found, values)
+            return builder.select(kept, _shuffled(builder, value, places), values)
 
         done = _by_groups(builder, source, out, total, place_of, moved)
+    elif "ssse3" in extensions():
+        done = _by_three_vectors(builder, source, order, fill, out, total)
     with cgutils.for_range(builder, builder.sub(pixels, done), intp=INT64) as loop:
         begin = builder.mul(builder.add(done, loop.index), INT64(3))
         # all three are read before the first is written
@@ -208,6 +217,43 @@ def reorder_pixels(builder, source, order, fill, out, pixels):
             found.append(builder.select(kept, value, builder.load(at(builder, fill, INT64(k)))))
         for k, value in enumerate(found):
             builder.store(value, at(builder, out, builder.add(begin, INT64(k))))
+
+
+def _by_three_vectors(builder: Any, source: Any, order: Any, fill: Any, out: Any, total: Any) -> Any:
+    """`reorder_pixels` for 16 pixels in three vectors of 16 bytes, each of which gets bytes of two or three, or for twice as many
+    in the halves of wider vectors; returns the number of pixels. Five at a time, whose vectors overlap, take a quarter more.
+    """
+    halves = 2 if "avx2" in extensions() else 1
+    size, vector = 16, ir.VectorType(INT8, 16)
+
+    def loaded(begins: list[Any], place: int) -> Any:
+        found = [load(builder, at(builder, begin, INT64(size * place)), vector, 1) for begin in begins]
+        return joined(builder, *found) if halves > 1 else found[0]
+
+    # Of each vector of the output and each of the input: the places in the latter, or -1.
+    chosen: dict[tuple[int, int], Any] = {}
+    values = []
+    for to in range(3):
+        places, filled = loaded([order] * halves, to), loaded([fill] * halves, to)
+        none = number(0, places.type)
+        values.append(builder.select(builder.icmp_signed("<", places, none), filled, none))
+        for of in range(max(to - 1, 0), min(to + 2, 3)):
+            place = builder.sub(places, number(size * of, places.type))
+            within = builder.icmp_unsigned("<", place, number(size, places.type))
+            chosen[to, of] = builder.select(within, place, number(-1, places.type))
+    blocks = builder.sdiv(total, INT64(3 * size * halves))
+    with cgutils.for_range(builder, blocks, intp=INT64) as loop:
+        first = builder.mul(loop.index, INT64(3 * size * halves))
+        begins = [builder.add(first, INT64(3 * size * half)) for half in range(halves)]
+        found = [loaded([at(builder, source, begin) for begin in begins], of) for of in range(3)]
+        for to in range(3):
+            result = values[to]
+            for of in range(max(to - 1, 0), min(to + 2, 3)):
+                result = builder.or_(result, _shuffled(builder, found[of], chosen[to, of]))
+            for half, begin in enumerate(begins):
+                target = at(builder, out, builder.add(begin, INT64(size * to)))
+                store(builder, part(builder, result, size * half, size), target, 1)
+    return builder.mul(blocks, INT64(size * halves))
 
 
 @vector_function(DATA, DATA, INDEX)
