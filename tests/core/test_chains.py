@@ -458,7 +458,7 @@ def test_decoded_images(text, read, tmp_path, monkeypatch):
     files, run = [], chain.Chain.run
     monkeypatch.setattr(chain.Chain, "run", lambda *args: files.append(args[-1]) or run(*args))
     monkeypatch.setattr(chain, "UNTIL_SHORTER", 1)
-    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: 1)
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads, batches: 1)
 
     def definition():
         data = (

@@ -16,7 +16,7 @@ class OfSamples(StageRunner):
 
     per_sample = True
 
-    def chunk(self, left, threads):
+    def chunk(self, left, threads, batches):
         return left if threads == 1 else -(-left // 2)
 
 

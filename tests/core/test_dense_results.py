@@ -29,7 +29,7 @@ def images_of(shapes):
 def run(batches, threads=1, chunk=None, monkeypatch=None, **options):
     """The batches of a chain of steps for these images."""
     if chunk:
-        monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: min(chunk, left))
+        monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads, batches: min(chunk, left))
     left = iter(batches)
 
     @pipeline_def(batch_size=SIZE, num_threads=threads, device_id=None, **options)

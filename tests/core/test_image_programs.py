@@ -260,7 +260,7 @@ ENDING = [
 @pytest.mark.parametrize("number", range(len(ENDING)))
 def test_a_step_that_describes_no_sample_is_left_out(number, monkeypatch):
     """After some samples the program ends before it, so that the decoder is in a program at least: from the next chunk on."""
-    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: min(left, 10))
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads, batches: min(left, 10))
     results, done = batches(ENDING[number], PLAIN * 20, monkeypatch)
     expected, _ = batches(ENDING[number], PLAIN * 20, monkeypatch, chained=False)
     assert done >= 90

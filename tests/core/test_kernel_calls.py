@@ -227,7 +227,7 @@ def test_programs_give_what_the_bodies_give(name, number, ran, monkeypatch):
     """Bit for bit, in one batch of samples of different sizes and kinds, of which some are computed by the body. The batch is one
     chunk: after failures in a chunk the next one has a shorter chain, and the times of samples decide how many chunks there are.
     """
-    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: left)
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads, batches: left)
     operator, samples, described = CASES[name][number]
     outputs = through(operator, samples)
     assert_equal(outputs, operator, samples)

@@ -156,7 +156,7 @@ def test_a_pipeline_reads_its_files_in_one_call(images, with_files, monkeypatch)
 def test_what_has_been_read_stays_until_the_chunk_is_done(images, monkeypatch):
     """Also if the files of a chunk need more memory than was expected: later files do not take the place of earlier ones."""
     monkeypatch.setattr(whole_files, "FIRST", 10)
-    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: left)
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads, batches: left)
     listed = [f"large{number}.jpg" for number in range(6)]
     for name in listed:
         (images / name).write_bytes(simplejpeg.encode_jpeg(RNG.integers(0, 256, (90, 70, 3), np.uint8)))
@@ -178,7 +178,7 @@ def test_what_a_chain_cannot_read_is_read_by_the_reader(images, monkeypatch):
     monkeypatch.setattr(whole_files, "LARGEST", 1 << 16)
     monkeypatch.setattr(whole_files, "FIRST", 64)
     listed = [f"{number}.jpg" for number in range(6)]
-    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads: left)
+    monkeypatch.setattr(SampleStage, "chunk", lambda self, left, threads, batches: left)
     (images / "3.jpg").write_bytes(simplejpeg.encode_jpeg(RNG.integers(0, 256, (300, 300, 3), np.uint8), 95))
     assert (images / "3.jpg").stat().st_size > 1 << 16
     for number, image in enumerate(run(images, listed, False)[0]):
