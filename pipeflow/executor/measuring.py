@@ -133,8 +133,8 @@ class Measuring:
 
     def _parts(self) -> list[Sequence[BoundStep]]:
         """For every stage the steps that have clocks, with all that was measured so far."""
-        for stage in self.stages:
-            stage.settle()
+        for stage, clock in zip(self.stages, self.measures.stages):
+            stage.settle(clock)
         return [stage.steps for stage in self.stages]
 
     def figures(self, threads: Sequence[Thread]) -> Statistics:

@@ -609,20 +609,20 @@ def test_a_damaged_sample_in_a_branch(flag, rule, monkeypatch):
 
 
 def test_the_times_of_a_chain_are_those_of_its_steps():
-    """The time of the runs is divided as that of the calls; only what is new is added, and only samples that a step ran for."""
-    times, clocks = ChainTimes(2), [Clock(), Clock(), Clock()]
-    times.spent[:] = 1, 3, 0
-    times.seconds, times.busy, times.calls, times.skipped[0] = 8.0, 4.0, 10, 4
+    """Only what is new is added, and only samples that a step ran for; the thread was on a processor half of the time."""
+    times, clocks, second = ChainTimes(2), [Clock(), Clock(), Clock()], 1_000_000_000
+    times.spent[:] = 2 * second, 6 * second, 0
+    times.calls, times.skipped[0] = 10, 4
     for _ in range(2):
-        times.settle(clocks)
+        times.settle(clocks, 0.5)
         assert [(clock.seconds, clock.busy, clock.calls) for clock in clocks] == [
             (2.0, 1.0, 6),
             (6.0, 3.0, 10),
             (0.0, 0.0, 0),
         ]
-    times.spent[:] = 1, 4, 1
-    times.seconds, times.busy, times.calls, times.files = 10.0, 5.0, 12, 2
-    times.settle(clocks)
+    times.spent[:] = 2 * second, 7 * second, second
+    times.calls, times.files = 12, 2
+    times.settle(clocks, 0.5)
     assert [(clock.seconds, clock.calls) for clock in clocks] == [(2.0, 8), (7.0, 12), (1.0, 2)]
 
 

@@ -180,5 +180,5 @@ class StageRunner:
     def measure(self, on: bool) -> None:
         """Starts or stops the separate timing of each step."""
 
-    def settle(self) -> None:
-        """Gives the clocks of the steps what was measured so far. They are read after it."""
+    def settle(self, stage: Clock) -> None:
+        """Gives the clocks of the steps what was measured so far. They are read after it. ``stage`` is the clock of the stage."""

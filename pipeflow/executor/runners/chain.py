@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeflow import declare, timing
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import ByteArrays, NoExample, NoTable, NotReady, Spec
+from pipeflow.declare import ByteArrays, FilesToRead, NoExample, NoTable, NotReady, Spec
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
@@ -58,29 +58,26 @@ class ChainFiles(NamedTuple):
 class ChainTimes:
     """What one thread has spent in a chain."""
 
-    __slots__ = ("_settled", "busy", "calls", "files", "seconds", "skipped", "spent")
+    __slots__ = ("_settled", "calls", "files", "skipped", "spent")
 
     def __init__(self, steps: int) -> None:
         self.spent = np.zeros(steps + 1, np.int64)  # nanoseconds in the calls of each step, and of reading files
-        self.seconds = self.busy = 0.0  # of the whole runs
         self.calls = self.files = 0  # samples, and those whose files were read
         self.skipped = [0] * (steps + 1)  # by step, samples for which its guard is false
         self._settled = self._sums()
 
     def _sums(self) -> np.ndarray:
         calls = [*[self.calls - skipped for skipped in self.skipped[:-1]], self.files]
-        return np.array([*self.spent.tolist(), *calls, self.seconds, self.busy])
+        return np.array([*self.spent.tolist(), *calls])
 
-    def settle(self, clocks: Sequence[Clock]) -> None:
-        """Adds to the clocks what is new. The time between the calls is divided in the same proportions."""
+    def settle(self, clocks: Sequence[Clock], busy: float) -> None:
+        """Adds to the clocks what is new; ``busy`` is the part of the time in which the thread was on a processor."""
         now = self._sums()
-        *found, seconds, busy = (now - self._settled).tolist()
+        found = (now - self._settled).tolist()
         self._settled = now
-        spent, calls = found[: len(clocks)], found[len(clocks) :]
-        total = max(sum(spent), 1)
-        for clock, part, count in zip(clocks, spent, calls):
+        for clock, spent, count in zip(clocks, found, found[len(clocks) :]):
             if count:
-                clock.add(seconds * part / total, busy * part / total, int(count))
+                clock.add(spent / 1e9, busy * spent / 1e9, count)
 
 
 def _loaded() -> bool:
@@ -182,48 +179,39 @@ class Chain:
         if not self.reads or self._pause or not driver.ready(batch):
             return None
         if self not in batch.columns:
-            batch.columns[self] = self._files_of(batch)
+            self._find_files([batch])
         return batch.columns[self]
 
     def foreseen(self, batch: BatchRun) -> bool:
-        """True if the files of a batch were found before, and the other outputs of the reader are stored now."""
-        if not self.reads or self._pause or self._whole[1][0] not in batch.columns:
-            return False
-        files = batch.columns[self] = self._files_of(batch)
-        return files is not None
+        """True if the files of a batch were found before, and the other outputs of the reader are stored."""
+        return self.reads and not self._pause and batch.columns.get(self) is not None
 
-    def _files_of(self, batch: BatchRun) -> ChainFiles | None:
+    def _find_files(self, batches: Sequence[BatchRun]) -> None:
+        """Finds the files of each batch, and stores the other outputs of the reader; None if compiled code cannot read them."""
+        found, step = self._found_files(batches), self._whole[1][0]
+        if found is None:
+            for batch in batches:
+                batch.columns[self] = None
+            return
+        paths, end = InputNumbers(found.paths[:, None], False), 0
+        for batch in batches:
+            begin, end = end, end + batch.size
+            kept = not self._keeps or step.keep_columns(batch, [column[begin:end] for column in found.columns], 1)
+            batch.columns[self] = ChainFiles((found.flags,), paths.following(begin)) if kept else None
+
+    def _found_files(self, batches: Sequence[BatchRun]) -> FilesToRead | None:
         step = self._whole[1][0]
-        found = batch.columns[step] if step in batch.columns else self._found_files(step, [batch])[0]
-        if found is None or (self._keeps and not step.keep_columns(batch, found[1], 1)):
-            return None
-        return found[0]
-
-    def _found_files(
-        self, step: SampleStep, batches: Sequence[BatchRun]
-    ) -> Sequence[tuple[ChainFiles, Sequence[np.ndarray]] | None]:
-        """For each batch its files and the other outputs of the reader; None if compiled code cannot read them."""
         assert step.fetched_from is not None
         known = [batch.values[step.inputs[0][0]] for batch in batches]
         if not all(isinstance(indices, np.ndarray) for indices in known):
-            return [None] * len(batches)
+            return None
         indices = np.concatenate([indices.reshape(-1) for indices in known], dtype=np.int64)
-        found = step.fetched_from.files_to_read(indices)
-        if found is None:
-            return [None] * len(batches)
-        paths, end, parts = InputNumbers(found.paths[:, None], False), 0, []
-        for batch in batches:
-            begin, end = end, end + batch.size
-            own = [column[begin:end] for column in found.columns]
-            parts.append((ChainFiles((found.flags,), paths.following(begin)), own))
-        return parts
+        return step.fetched_from.files_to_read(indices)
 
     def foresee(self, batches: Sequence[BatchRun]) -> None:
         """Finds the files of batches that are not scheduled yet."""
         if batches and self.reads and not self._pause and driver.ready(batches[0]):
-            step = self._whole[1][0]
-            for batch, found in zip(batches, self._found_files(step, batches)):
-                batch.columns[step] = found
+            self._find_files(batches)
 
     def finish(self, batch: BatchRun) -> None:
         """Makes one array of the results of a slot, if they have one shape and are next to each other in memory."""
@@ -259,7 +247,6 @@ class Chain:
             load_keys(batch)
         times = (self._times.get(threading.get_ident()) or self._times_of_thread()) if timed else None
         spent = self._untimed if times is None else times.spent
-        started = timing.wall(), timing.processor()
         done: list[np.ndarray] = []
         read = 0
         groups = self._kinds(batch, rows) if files is None else ((files.kind, rows.left, files.paths),)
@@ -297,8 +284,6 @@ class Chain:
             if self._samples >= ENOUGH:
                 self._judge_reads()
         if times is not None:
-            times.seconds += timing.wall() - started[0]
-            times.busy += timing.processor() - started[1]
             times.calls += len(rows.left)
             if files is not None:
                 times.files += len(rows.left)
@@ -312,12 +297,12 @@ class Chain:
         made = self._times[threading.get_ident()] = ChainTimes(len(self.steps))
         return made
 
-    def settle(self) -> None:
-        """Adds to the clocks of the steps what the threads have spent since the last call."""
+    def settle(self, busy: float) -> None:
+        """Adds to the clocks of the steps what the threads have spent since the last call (``ChainTimes.settle``)."""
         clocks = [*[step.clock for step in self.steps], self._whole[1][0].clock]
         with self.counting:
             for times in tuple(self._times.values()):
-                times.settle(clocks)
+                times.settle(clocks, busy)
 
     def _judge_reads(self) -> None:
         """If many files are read again, for other programs or for the steps, the reader reads them once."""

@@ -141,7 +141,8 @@ class SampleStage(StageRunner):
 
     def _use(self, chain: "Chain | None") -> None:
         """Uses a chain from the next batch on, or from the next chunk on."""
-        self.settle()
+        if self.chain is not None:
+            self.chain.settle(1.0)
         self.chain = chain
         tables: set[int] = set() if chain is None else {*chain.tables}
         self._stored = [  # the steps that need memory or lists for results
@@ -482,10 +483,10 @@ class SampleStage(StageRunner):
         del keeps_rows
         self._stand_in = stand_in
 
-    def settle(self) -> None:
+    def settle(self, stage: Clock) -> None:
         """The clocks get the times of the chain."""
         if self.chain is not None:
-            self.chain.settle()
+            self.chain.settle(stage.busy / stage.seconds if stage.seconds else 1.0)
 
     def measure(self, on: bool) -> None:
         """True if each of several steps has its own clock, also if its samples take little time."""
