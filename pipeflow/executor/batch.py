@@ -1,6 +1,7 @@
 """One batch while it passes through the stages."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -115,6 +116,28 @@ class Delivered:
         return cls(
             outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error, batch.size, batch.wait
         )
+
+
+class KnownOutput(NamedTuple):
+    """An output of the pipeline: its slot, and what is known of it before a batch is made."""
+
+    slot: int
+    constant: bool
+    dtype: np.dtype | None
+    ndim: int | None
+    source: int
+    device: Any  # None for a result on the CPU
+
+    @classmethod
+    def of(cls, plan: Plan, device: Any = None) -> "list[KnownOutput]":
+        """All outputs of a plan; ``device`` has those on a GPU."""
+        found = []
+        for slot in plan.outputs:
+            kind = plan.slots[slot]
+            there = device if kind.memory == "device" else None
+            constant, source = kind.storage == "constant", plan.origins[slot]
+            found.append(cls(slot, constant, kind.spec.dtype, kind.spec.ndim, source, there))
+        return found
 
 
 _NO_POSITIONS = np.empty(0, np.int64)
@@ -403,25 +426,22 @@ class BatchRun:
         missing = (self.absent | self.hidden) - self.given.keys()
         return [index for index in range(self.size) if index not in missing]
 
-    def outputs(self, plan: Plan, device: Any = None) -> tuple[Any, ...]:
-        """The results as the user gets them; ``device`` has those on a GPU."""
+    def outputs(self, outputs: Sequence[KnownOutput]) -> tuple[Any, ...]:
+        """The results as the user gets them."""
         results: list[Any] = []
         rows = self.rows()
-        for number, slot in enumerate(plan.outputs):
-            values, kind = self.values[slot], plan.slots[slot]
-            spec, there = kind.spec, device if kind.memory == "device" else None
-            if kind.storage == "constant":
+        for number, (slot, constant, dtype, ndim, source, device) in enumerate(outputs):
+            values, layout, info = self.values[slot], self.layouts[slot] or "", self.origins.get(source)
+            if constant:
                 values = np.array(values)  # the user may write into a batch
-            info = self.origins.get(plan.origins[slot])
             if rows is not None:
-                values = self.delivered(values, rows, number, there)
+                values = self.delivered(values, rows, number, device)
                 info = None if info is None else [info[row] for row in rows]
-            if there is not None:
-                samples = values if isinstance(values, DeviceColumn) else list(values)
-                layout = self.layouts[slot] or ""
-                results.append(TensorListGPU.from_parts(there.runtime, samples, spec.dtype, spec.ndim, layout, info))
+            if device is None:
+                results.append(TensorListCPU.from_parts(values, dtype, ndim, layout, info))
                 continue
-            results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
+            samples = values if isinstance(values, DeviceColumn) else list(values)
+            results.append(TensorListGPU.from_parts(device.runtime, samples, dtype, ndim, layout, info))
         return tuple(results)
 
     def delivered(self, values: Any, rows: list[int], output: int, device: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import device as devices
 from pipeflow.executor.ahead import MadeAhead
 from pipeflow.executor.automatic import adapt, tuner_of
-from pipeflow.executor.batch import BatchRun, Delivered, Handing
+from pipeflow.executor.batch import BatchRun, Delivered, Handing, KnownOutput
 from pipeflow.executor.brisk import Brisk
 from pipeflow.executor.claims import Claims
 from pipeflow.executor.clocks import Lap
@@ -107,6 +107,7 @@ class Executor(ThreadWork):
         self._by_caller = False  # callers make the batches for as long as they are quick (``brisk.py``)
         self._scheduled = 0
         self._keys = plan.keys()
+        self._outputs = KnownOutput.of(plan, self.device)
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
 
     def _give_workers(self, surroundings: Surroundings) -> None:
@@ -207,7 +208,7 @@ class Executor(ThreadWork):
             outputs: tuple[Any, ...] = ()
             if error is None:
                 try:
-                    outputs = batch.outputs(self.plan, self.device)
+                    outputs = batch.outputs(self._outputs)
                 except Exception as unfit:
                     error = unfit
             delivered = Delivered.of(batch, outputs, error)

@@ -11,7 +11,7 @@ from pipeflow.backends.cpu import Arena
 from pipeflow.executor.ahead import MadeAhead
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.claims import Task
-from pipeflow.executor.clocks import Lap, Measures
+from pipeflow.executor.clocks import Lap, Measures, passed
 from pipeflow.executor.failures import Failures
 from pipeflow.executor.reports import RunReports
 from pipeflow.executor.runners.base import StageRunner
@@ -68,8 +68,11 @@ class ThreadWork(RunReports):
                 lap.enter(clock)
             if self.watch.numbers:
                 self.watch.begin(thread)
+            read = not stage and self.ahead is not None and self.ahead.hand_over(batch)
             try:
-                if task.strand < 0:
+                if read:
+                    pass
+                elif task.strand < 0:
                     waits = runner.run(batch, task.begin, task.end, arena)
                 else:
                     runner.run_strand(batch, task.begin, task.end, arena, task.strand)
@@ -91,7 +94,10 @@ class ThreadWork(RunReports):
             with self._lock:
                 if self._tasks.get(thread) is not task:  # it was given up: another thread has replaced this one
                     return None
-                lap.leave(clock, batch.index, task.end - task.begin)
+                if read:
+                    passed(clock, batch.index)
+                else:
+                    lap.leave(clock, batch.index, task.end - task.begin)
                 idle = self.synchronous or self.crew.closing or len(self.crew.threads) > self.crew.size
                 if finished and not (idle or batch.done) and self.stays and self._claims.goes_on(task):
                     if self.crew.idle:
