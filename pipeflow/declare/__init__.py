@@ -26,6 +26,7 @@ from pipeflow.declare.bound import frames_in as frames_in
 from pipeflow.declare.bound import run_whole as run_whole
 from pipeflow.declare.bound import shared_extents as shared_extents
 from pipeflow.declare.calls import BatchCall as BatchCall
+from pipeflow.declare.calls import MakeOfColumns as MakeOfColumns
 from pipeflow.declare.calls import Traits as Traits
 from pipeflow.declare.calls import WorkerCall as WorkerCall
 from pipeflow.declare.drawn import ReportedArray as ReportedArray

@@ -578,7 +578,8 @@ def _run_whole(
         return list(op.batch_hook(*inputs, args=Args(**arguments), batch=batch))
     alone = inputs[0] if len(inputs) == 1 and not samples_of else None
     if op.columns_hook is not None and type(alone) is PlacedArrays and alone.columns is not None:
-        made = op.columns_hook(alone, Args(**arguments), batch)
+        make = op.columns_hook(Args(**arguments), alone.dtype, alone.ndim, batch.layouts[0])
+        made = None if make is None else make(alone, batch.take)
         if made is not None:
             return [made]
     arguments = op.keywords(arguments)

@@ -7,9 +7,11 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from pipeflow.tensors import Collector, Take
+from pipeflow.tensors import Collector, PlacedArrays, Take
 
 T = TypeVar("T")
+MakeOfColumns = Callable[[PlacedArrays, Take], np.ndarray | None]
+ColumnsHook = Callable[[Any, np.dtype, int, str], MakeOfColumns | None]  # of Args, and of the form of the samples
 
 
 @dataclass(frozen=True)

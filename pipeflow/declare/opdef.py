@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import types
-from pipeflow.declare.calls import Traits, WorkerCall
+from pipeflow.declare.calls import ColumnsHook, Traits, WorkerCall
 from pipeflow.declare.kernel_calls import KernelCalls
 from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.many import Many
@@ -107,7 +107,7 @@ class OpDef:
     traits_hook: Callable[[Args], Traits] | None = None
     result_hook: Callable[[Args, Any], Any] | None = None
     batch_hook: Callable[..., Any] | None = None
-    columns_hook: Callable[..., np.ndarray | None] | None = None
+    columns_hook: ColumnsHook | None = None
     worker_hook: Callable[[Args], WorkerCall] | None = None
     list_hook: Callable[[Args], bool] | None = None
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
@@ -264,9 +264,9 @@ class OpDef:
         self.batch_hook = hook
         return hook
 
-    def columns(self, hook: Callable[..., np.ndarray | None]) -> Callable[..., np.ndarray | None]:
-        """Declares the work on a whole batch whose samples are columns: ``(samples, args, batch)``, with ``PlacedArrays``. It
-        returns the output as one array, or None if the body has to compute it.
+    def columns(self, hook: ColumnsHook) -> ColumnsHook:
+        """Declares the work on whole batches whose samples are columns, of one dtype, number of axes and layout. None if the body
+        has to do it; else a function of the samples that returns the output as one array, or None.
         """
         self.columns_hook = hook
         return hook

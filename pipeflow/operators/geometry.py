@@ -46,7 +46,7 @@ from pipeflow.operators.geometry_calls import (
     slice_parts,
 )
 from pipeflow.operators.image_calls import FLOAT, UINT8, whole_image
-from pipeflow.operators.padding import padded, padded_alike, padded_columns, padded_shape
+from pipeflow.operators.padding import padded, padded_alike, padded_shape, padding_of
 from pipeflow.operators.sampling import Axis, cropped, mirrored
 from pipeflow.operators.windows import (
     BOUNDS,
@@ -510,10 +510,10 @@ def pad(
 
 
 @pad.columns
-def _(samples: Any, args: Any, batch: Any) -> np.ndarray | None:
+def _(args: Any, dtype: np.dtype, axes: int, layout: str) -> Any:
     wanted = args.axes, args.axis_names, args.shape, args.align
-    found = samples.columns, samples.extents(), samples.dtype
-    return padded_columns(*found, args.fill_value, wanted, batch.layouts[0], batch.take)
+    made = padding_of(dtype, axes, args.fill_value, wanted, layout)
+    return made and (lambda samples, take: made(samples.columns, samples.extents(), take))
 
 
 pad.loads(load_moving)

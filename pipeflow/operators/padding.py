@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,39 +19,48 @@ def padded_alike(data: list[np.ndarray], fill: Any, args: Sequence[Any], layout:
         return None
     if not all(x.dtype == dtype and x.ndim == axes and x.flags.c_contiguous for x in data):
         return None
+    made = padding_of(dtype, axes, fill, args, layout)
+    if made is None:
+        return None
     numbers = np.array([(x.__array_interface__["data"][0], *x.shape) for x in data], np.int64)
     extents = [*zip(*[x.shape for x in data])]
-    return padded_columns(
-        numbers, extents, dtype, fill, args, layout, lambda nbytes: out((nbytes,), np.dtype(np.uint8))
-    )
+    return made(numbers, extents, lambda nbytes: out((nbytes,), np.dtype(np.uint8)))
 
 
-def padded_columns(
+def padding_of(
+    dtype: np.dtype, axes: int, fill: Any, args: Sequence[Any], layout: str
+) -> Callable[..., np.ndarray | None] | None:
+    """A function that does the same for batches of such samples as columns: address and extents of each, the extents for each
+    axis, and ``take``, which gives memory. None if the padding has several bytes.
+    """
+    try:
+        byte, parts = _fixed(dtype, repr(fill), fill, axes, *args, layout)
+    except TypeError:  # an argument that cannot be the key of a dictionary
+        byte, parts = _fixed.__wrapped__(dtype, "", fill, axes, *args, layout)
+    return None if byte is None else partial(_padded_columns, dtype, byte, parts)
+
+
+def _padded_columns(
+    dtype: np.dtype,
+    byte: np.uint8,
+    parts: Sequence[tuple[int, int] | None],
     numbers: np.ndarray,
     extents: Sequence[Sequence[int]],
-    dtype: np.dtype,
-    fill: Any,
-    args: Sequence[Any],
-    layout: str,
     take: Callable[[int], np.ndarray],
 ) -> np.ndarray | None:
-    """The same for samples as columns, address and extents of each, with the extents for each axis; ``take`` gives memory."""
-    smallest, largest = [*map(min, extents)], [*map(max, extents)]
-    try:
-        byte, parts = _fixed(dtype, repr(fill), fill, len(largest), *args, layout)
-    except TypeError:  # an argument that cannot be the key of a dictionary
-        byte, parts = _fixed.__wrapped__(dtype, "", fill, len(largest), *args, layout)
-    if byte is None:
-        return None
     # No extent of a result is less than that of a result with less data: so all results have the shape of these two.
     target = []
-    for low, high, part in zip(smallest, largest, parts):
-        size, multiple = part or (0, 1)
-        size = size if size > 0 else high if part else low
-        target.append(-(-max(high, size) // multiple) * multiple)
-        if -(-max(low, size) // multiple) * multiple != target[-1]:
+    for axis, part in zip(extents, parts):
+        low, high = min(axis), max(axis)
+        if part is not None:
+            size, multiple = part
+            if size <= 0:
+                size = high
+            low, high = [-(-max(extent, size) // multiple) * multiple for extent in (low, high)]
+        if low != high:
             return None
-    if smallest[2:] != target[2:]:
+        target.append(high)
+    if [*map(min, extents[2:])] != target[2:]:
         return None
     inner = math.prod(target[2:]) * dtype.itemsize
     memory = take(len(numbers) * target[0] * target[1] * inner)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeflow import declare, timing
 from pipeflow.backends.cpu import Arena
-from pipeflow.declare import Args, BatchCall
+from pipeflow.declare import Args, BatchCall, MakeOfColumns
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun, check_outputs, put, value_at
 from pipeflow.executor.clocks import KEPT_TASKS, SampleLaps
@@ -35,6 +35,7 @@ class WholeStep(BoundStep, StageRunner):
         alone = self.op.columns_hook is not None and len(step.inputs) == self.count == 1
         plain = alone and not (step.arguments or step.guard or self.shared[0] or self.sent[0])
         self._by_columns = Args(**{**self.op.defaults, **self.constants}) if plain else None
+        self._makers: dict[tuple[np.dtype, int, str], MakeOfColumns | None] = {}
         # True if the results of several batches may be made at once (executor/ahead.py)
         self.makes_several = self.op.batches_hook is not None and not (
             step.reads() or step.guard or any(self.sent + self.shared)
@@ -67,7 +68,7 @@ class WholeStep(BoundStep, StageRunner):
             return False
         probe = self.probe
         if probe is None and not self.remade and self._by_columns is not None:
-            if not self._made_of_columns(batch, self._by_columns):
+            if not self._made_of_columns(batch):
                 self._run_body(batch)
             return False
         if probe is None:
@@ -210,7 +211,7 @@ class WholeStep(BoundStep, StageRunner):
             for slot, result in zip(step.outputs, results):
                 batch.values[slot][sample] = result
 
-    def _made_of_columns(self, batch: BatchRun, args: Args) -> bool:
+    def _made_of_columns(self, batch: BatchRun) -> bool:
         """Makes the result of a batch from columns of addresses and extents, with few steps of Python; False if the body has to.
         An error is left to the body too.
         """
@@ -218,12 +219,14 @@ class WholeStep(BoundStep, StageRunner):
         values, layout = batch.values[source], batch.layouts[source]
         if type(values) is not PlacedArrays or batch.absent or spec.layout is None:
             return False
-        if values.columns is None or not len(values) or values.dtype not in self.op.dtypes:
+        if values.columns is None or not len(values):
             return False
-        call = BatchCall(batch.size, lambda: self.batch_keys(batch), [layout or ""], self.pool.take)
-        assert self.op.columns_hook is not None
+        form = values.dtype, values.ndim, layout or ""
         try:
-            made = self.op.columns_hook(values, args, call)
+            if form not in self._makers:
+                self._makers[form] = self._maker(*form)
+            make = self._makers[form]
+            made = None if make is None else make(values, self.pool.take)
         except PLAIN_ERRORS:
             return False
         if made is None:
@@ -231,8 +234,16 @@ class WholeStep(BoundStep, StageRunner):
         batch.values[target], batch.layouts[target] = made, spec.layout
         return True
 
+    def _maker(self, dtype: np.dtype, axes: int, layout: str) -> MakeOfColumns | None:
+        """What makes the results of such samples; None if the body does."""
+        if dtype not in self.op.dtypes:
+            return None
+        assert self.op.columns_hook is not None
+        assert self._by_columns is not None
+        return self.op.columns_hook(self._by_columns, dtype, axes, layout)
+
     def _run(self, batch: BatchRun) -> None:
-        if self._by_columns is None or not self._made_of_columns(batch, self._by_columns):
+        if self._by_columns is None or not self._made_of_columns(batch):
             self._run_body(batch)
 
     def _run_body(self, batch: BatchRun) -> None:
