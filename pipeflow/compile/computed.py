@@ -56,9 +56,6 @@ class ComputedNodes:
             return External(f"{node.name}.{name}")
 
         constants = [(name, kept(name, value)) for name, value in node.constants.items()]
-        if node.op.fetches and node.seed is not None:
-            # all shards of a reader have one order, so it depends on the reader's seed and not on the pipeline's
-            constants.append(("seed", node.seed))
         key = None
         if node.op.random:  # sources too: they shuffle with it
             key = seeds.key_of(node.seed, seed, node.random_name)
@@ -75,6 +72,9 @@ def step_of(
     user_code: bool,
 ) -> Step:
     """A node as a step; ``slot`` gives the slot of an edge."""
+    if node.op.fetches and node.seed is not None:
+        # All shards of a reader have one order, so it depends on the reader's seed and not on the pipeline's.
+        constants = (*constants, ("seed", node.seed))
     return Step(
         op=node.op.name,
         name=node.name,

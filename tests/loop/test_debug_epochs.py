@@ -17,6 +17,8 @@ ORDERS = [
     {"random_shuffle": True, "pad_last_batch": True},
     {"num_shards": 3, "shard_id": 1},
     {"random_shuffle": True, "num_shards": 3, "shard_id": 2},
+    {"random_shuffle": True, "seed": 8},
+    {"random_shuffle": True, "seed": 8, "num_shards": 3, "shard_id": 2},
 ]
 
 
