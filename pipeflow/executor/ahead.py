@@ -10,26 +10,23 @@ caches, and then the same code takes five times as long as for a batch that foll
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner, traits_of
 from pipeflow.executor.runners.column import ColumnStep
 from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
-from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep
+from pipeflow.executor.runners.sample_step import SampleStep
 from pipeflow.executor.runners.whole import WholeStep
 from pipeflow.plan import Plan
 
 SAMPLES = 1024  # of the long batch
 LEAST_BATCHES = 2
 MOST_BATCHES = 16
-LARGEST = 64  # elements of a result: as long as one batch is kept, the memory of the long one is
 MOST_FAILURES = 4
 READ_FROM = 4  # the first batches are read alone, so that none of them waits
 
@@ -53,11 +50,9 @@ class MadeAhead:
         self._batches = min(MOST_BATCHES, SAMPLES // size)
         known = {slot for slot, _ in plan.constants} | {slot for item in columns for slot in item.step.outputs}
         self.steps: dict[int, SampleStep] = {}  # of the first stage of samples, by their numbers there
-        together = (
-            [(number, stage.steps[number]) for number in stage.together] if isinstance(stage, SampleStage) else []
-        )
-        for number, step in together:
-            if known.issuperset(step.step.reads()) and not step.step.guard and _is_small(step):
+        self._early = stage.early if isinstance(stage, SampleStage) else None
+        for number, step in self._early.steps.items() if self._early is not None else ():
+            if known.issuperset(step.step.reads()):
                 self.steps[number] = step
                 known.update(step.step.outputs)
         # Steps on whole batches that read nothing, such as the order of the samples.
@@ -208,14 +203,15 @@ class MadeAhead:
         except Exception:  # the batches run the step themselves, and report the error
             self._failures += 1
             return None
-        rows = ChunkRows(len(self._plan.slots), np.arange(long.size))
         done = set()
         for number, step in self.steps.items():
-            step.enter(long, self._pool)
-            if not many.run(step, long, rows, self._pool):
-                break  # perhaps its compiled code is not loaded yet
+            assert self._early is not None
+            try:
+                self._early.run_one(number, long, self._pool)
+            except Exception:  # perhaps its compiled code is not loaded yet
+                break
             done.add(number)
-            long.ahead.update((slot, rows.columns[slot]) for slot in step.step.outputs)
+            long.ahead.update((slot, long.values[slot]) for slot in step.step.outputs)
         long.done_ahead = frozenset(done)
         if self.whole and not long.size % self._size:
             long.columns[self] = {}
@@ -230,7 +226,3 @@ def _is_random(plan: Plan) -> bool:
     """True if a step that is no source reads random numbers."""
     keyed = [step for step in plan.steps() if step.key is not None and step not in plan.stages[0].steps]
     return not all(traits_of(plan, step).keyless for step in keyed)
-
-
-def _is_small(step: SampleStep) -> bool:
-    return all(spec.static and prod(spec.shape) <= LARGEST for spec in step.step.specs)

@@ -161,6 +161,19 @@ def one_hot(
     return out
 
 
+@one_hot.many
+def _(many: Many) -> tuple[np.ndarray]:
+    data, args = many.stacked(0), many.args
+    require(is_single(data.shape[1:], args.axis) and data.dtype.kind in "iub")
+    off, on = one_hot_values(args.off_value, args.on_value, args.dtype)
+    out = many.empty((args.num_classes,), args.dtype)
+    out[...] = off
+    numbers = data.reshape(-1)
+    known = np.flatnonzero((numbers >= 0) & (numbers < args.num_classes))
+    out[known, numbers[known].astype(np.int64)] = on
+    return (out,)
+
+
 MOST_ROWS = 1 << 14  # the elements of a table with a row for each class
 
 

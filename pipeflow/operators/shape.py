@@ -17,6 +17,7 @@ from pipeflow.declare import (
     Floats,
     Ints,
     Layout,
+    Many,
     Out,
     Sample,
     Spec,
@@ -24,6 +25,7 @@ from pipeflow.declare import (
     default,
     operator,
     parameters,
+    require,
     required,
 )
 from pipeflow.errors import OutOfRange
@@ -438,6 +440,23 @@ def check_joint(inputs: Sequence[Any], place: int) -> None:
             )
 
 
+FEW = 64  # elements of a sample that one call for several samples joins
+
+
+def _few(many: Many) -> list[np.ndarray]:
+    inputs = [many.stacked(place) for place in range(len(many.inputs))]
+    require(all(x[0].size <= FEW for x in inputs))
+    return inputs
+
+
+@cat.many
+def _(many: Many) -> tuple[np.ndarray]:
+    inputs = _few(many)
+    place = joint([x[0] for x in inputs], many.args.axis, many.args.axis_name, many.layouts)
+    check_joint([x[0] for x in inputs], place)
+    return (np.concatenate(inputs, place + 1),)
+
+
 @cat.ready
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     place = joint(specs, args.axis, args.axis_name, [spec.layout for spec in specs])
@@ -490,6 +509,13 @@ def check_equal(inputs: Sequence[Any]) -> None:
             raise TypeError(f"all inputs must have one type, got {first.dtype} and {x.dtype}")
         if x.shape != first.shape:
             raise ValueError(f"all inputs must have one shape, got {first.shape} and {x.shape}")
+
+
+@stack.many
+def _(many: Many) -> tuple[np.ndarray]:
+    inputs = _few(many)
+    check_equal(inputs)
+    return (np.stack(inputs, axes_of("", inputs[0].ndim, (many.args.axis,), None)[0] + 1),)
 
 
 @stack.ready

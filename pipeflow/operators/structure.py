@@ -18,6 +18,7 @@ from pipeflow.declare import (
     Traits,
     default,
     operator,
+    require,
     required,
 )
 from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
@@ -300,6 +301,33 @@ def _bound(bound: Any, indices: tuple[np.ndarray, ...]) -> Any:
     if value.size != 1 or value.dtype.kind not in "ui":
         raise TypeError(f"an index must be one integer per sample, got {value.dtype} of shape {value.shape}")
     return int(value.item())
+
+
+@subscript.many
+def _(many: Many) -> tuple[np.ndarray]:
+    data, *others = [many.stacked(place) for place in range(len(many.inputs))]
+    for bound in others:
+        require(bound.ndim == 1 and bound.dtype.kind in "ui")
+    given: list[Any] = []
+    axis = 1
+    for entry in many.args.plan:
+        if entry[0] == "new":
+            given.append(None)
+            continue
+        if entry[0] == "at":
+            places = others[entry[1][1]] if isinstance(entry[1], tuple) else entry[1]
+            require(np.all((-data.shape[axis] <= places) & (places < data.shape[axis])))
+            given.append(places)
+        elif entry[0] == "range":
+            require(not any(isinstance(bound, tuple) for bound in entry[1:]) and entry[3] != 0)
+            given.append(slice(*entry[1:]))
+        else:
+            given.append(slice(None))
+        axis += 1
+    first = (
+        np.arange(many.size) if others else slice(None)
+    )  # of several arrays NumPy puts the axis that they share first
+    return (many.copy(data[(first, *given)]),)
 
 
 subscript.calls(small_calls.element, only=lambda args: small_calls.is_element(args.plan), small=True)

@@ -122,6 +122,25 @@ CASES: dict[str, dict[str, Callable[[], Any]]] = {
         "images": lambda: fn.shapes(fed(PLANES)),
         "type": lambda: fn.shapes(fn.zeros(shape=[3, 4]), dtype=types.INT32),
     },
+    "_subscript": {
+        "constant": lambda: per_sample(4, 3)[1, ::-2],
+        "nodes": lambda: per_sample(4, 3, 2)[fn.cast(per_sample(high=3.9), dtype=types.INT32), :, -1],
+        "new axes": lambda: per_sample(4, 3)[np.newaxis, :, fn.cast(per_sample(high=2), dtype=types.UINT8), None],
+        "of images": lambda: fed(CLIPS)[1, 1:],
+    },
+    "stack": {
+        "numbers": lambda: fn.stack(per_sample(), per_sample()),
+        "last axis": lambda: fn.stack(per_sample(3), per_sample(3), axis=-1),
+        "named": lambda: fn.stack(per_sample(3), per_sample(3), axis=1, axis_name="X"),
+    },
+    "cat": {
+        "rows": lambda: fn.cat(per_sample(2), per_sample(3)),
+        "columns": lambda: fn.cat(per_sample(2, 3), per_sample(2, 1), axis=-1),
+    },
+    "one_hot": {
+        "numbers": lambda: fn.one_hot(fn.cast(per_sample(low=-2, high=7), dtype=types.INT32), num_classes=5),
+        "values": lambda: fn.one_hot(whole(1, 0, 9), num_classes=7, on_value=3.7, off_value=-1, dtype=types.INT8),
+    },
     "zeros": {"shape": lambda: fn.zeros(shape=[3, 4], dtype=types.UINT8)},
     "ones": {"shape": lambda: fn.ones(shape=[3, 4], layout="HW"), "number": lambda: fn.ones()},
     "full": {

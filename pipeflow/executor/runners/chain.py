@@ -21,6 +21,7 @@ from pipeflow.declare import ByteArrays, FilesToRead, NoExample, NoTable, NotRea
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
+from pipeflow.executor.runners.early import EarlySteps
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.late_code import LateCode, load_keys
 from pipeflow.executor.runners.merge import MergeStep
@@ -92,10 +93,13 @@ driver = LateCode(
 class Chain:
     """A maximal run of steps of a stage whose operators declare calls: ``steps[begin:end]`` of the stage."""
 
-    def __init__(self, plan: Plan, steps: Sequence[SampleStep], begin: int, end: int) -> None:
-        self._whole = plan, steps
+    def __init__(self, plan: Plan, steps: Sequence[SampleStep], early: EarlySteps, begin: int, end: int) -> None:
+        self._whole = plan, steps, early
         self.begin, self.end = begin, end
-        self.steps = steps[begin:end]
+        self._numbers = [number for number in range(begin, end) if number not in early.steps]
+        self.steps: Sequence[SampleStep] = [steps[number] for number in self._numbers]
+        self._reader = next((step for step in steps if step.fetched_from is not None), steps[0])
+        self.early = early.steps.keys()  # the numbers of steps that are done for the whole batch before
         read = dict.fromkeys(slot for step in self.steps for slot in _data(step))
         storages = {slot: kind for step in self.steps for slot, kind in zip(step.step.outputs, step.storages)}
         outside = [slot for slot in read if slot not in storages]
@@ -105,18 +109,20 @@ class Chain:
         self.constants = tuple(slot for slot in outside if slot not in varying)
         self.used = _used(plan, self.steps)
         self.lent = slots_lent(self.steps, self.used)
-        self.later = end < len(steps)  # True if other steps of the stage follow
+        self.later = any(
+            number not in early.steps for number in range(end, len(steps))
+        )  # True if other steps of the stage follow
         # The slots in which compiled code stores its results without an array for each.
         self.tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]
         self.packed: dict[
             int, int
         ] = {}  # slots of these whose samples had one shape in the last batch, with their bytes
         self.inside = {
-            slot for step in steps[:begin] for slot in step.step.outputs
-        }  # filled by other steps of the stage
+            slot for step in steps[:begin] for slot in step.step.outputs if slot not in early.slots
+        }  # filled by other steps of the stage, for one chunk
         self.reads = self._reads_files(steps)  # True if it can read the files itself
         # True if other outputs of that reader are read.
-        self._keeps = self.reads and not {"dense", "table"}.isdisjoint(steps[0].storages[1:])
+        self._keeps = self.reads and not {"dense", "table"}.isdisjoint(self._reader.storages[1:])
         self.shorter: Chain | None = None  # the chain that replaces this one if its last steps describe no sample
         self._outside = self.inside.isdisjoint(self.inputs)
         self._batches: dict[Any, tuple[Kind, InputNumbers]] = {}  # by type, shape and address of each input
@@ -134,28 +140,34 @@ class Chain:
         self._untimed = np.zeros(len(self.steps) + 1, np.int64)  # not read
 
     @classmethod
-    def of(cls, plan: Plan, steps: Sequence[SampleStep]) -> "Chain | None":
+    def of(cls, plan: Plan, steps: Sequence[SampleStep], early: EarlySteps) -> "Chain | None":
         """The chain of a stage, after the steps that fetch samples; None if it has none."""
-        begin = next((number for number, step in enumerate(steps) if step.fetched_from is None), len(steps))
-        end = begin
-        made: set[int] = set()
-        while end < len(steps) and _able(steps[end]) and _decided(steps[end], made):
+        begin = next(
+            (number for number, step in enumerate(steps) if step.fetched_from is None and number not in early.steps),
+            len(steps),
+        )
+        end, made = begin, set(early.slots)
+        while end < len(steps) and (
+            end in early.steps or (_able(steps[end]) and _decided(steps[end], made, early.slots))
+        ):
             made.update(steps[end].step.outputs)
             end += 1
-        return cls.ending(plan, steps, begin, end)
+        return cls.ending(plan, steps, early, begin, end)
 
     @classmethod
-    def ending(cls, plan: Plan, steps: Sequence[SampleStep], begin: int, end: int) -> "Chain | None":
+    def ending(cls, plan: Plan, steps: Sequence[SampleStep], early: EarlySteps, begin: int, end: int) -> "Chain | None":
         """The chain of these steps, or of the first ones: it ends before a merge that would have to copy images, as its result
         is used after the chain. None if it computes nothing.
         """
         before = -1
         while end != before:
-            members = steps[begin:end]
+            numbers = [number for number in range(begin, end) if number not in early.steps]
+            members = [steps[number] for number in numbers]
             used = _used(plan, members)
-            copies = (n for n, step in enumerate(members, begin) if merge_copies(step, used, slots_lent(members, used)))
+            lent = slots_lent(members, used)
+            copies = (number for number, step in zip(numbers, members) if merge_copies(step, used, lent))
             before, end = end, next(copies, end)
-        return cls(plan, steps, begin, end) if any(map(_computes, steps[begin:end])) else None
+        return cls(plan, steps, early, begin, end) if any(map(_computes, members)) else None
 
     @property
     def has_programs(self) -> bool:
@@ -164,9 +176,11 @@ class Chain:
 
     def _reads_files(self, steps: Sequence[SampleStep]) -> bool:
         """True if the only step before the chain reads samples, and only the chain reads the first part of them."""
-        if self.begin != 1 or len(steps[0].inputs) != 1 or steps[0].step.copied or any(steps[0].shared + steps[0].sent):
+        before = [step for number, step in enumerate(steps[: self.begin]) if number not in self.early]
+        reader = self._reader
+        if before != [reader] or len(reader.inputs) != 1 or reader.step.copied or any(reader.shared + reader.sent):
             return False
-        first, *others = steps[0].step.outputs
+        first, *others = reader.step.outputs
         read = [slot for step in steps for slot in step.step.reads()]
         return (
             self.inputs == (first,)
@@ -188,7 +202,7 @@ class Chain:
 
     def _find_files(self, batches: Sequence[BatchRun]) -> None:
         """Finds the files of each batch, and stores the other outputs of the reader; None if compiled code cannot read them."""
-        found, step = self._found_files(batches), self._whole[1][0]
+        found, step = self._found_files(batches), self._reader
         if found is None:
             for batch in batches:
                 batch.columns[self] = None
@@ -200,7 +214,7 @@ class Chain:
             batch.columns[self] = ChainFiles((found.flags,), paths.following(begin)) if kept else None
 
     def _found_files(self, batches: Sequence[BatchRun]) -> FilesToRead | None:
-        step = self._whole[1][0]
+        step = self._reader
         assert step.fetched_from is not None
         known = [batch.values[step.inputs[0][0]] for batch in batches]
         if not all(isinstance(indices, np.ndarray) for indices in known):
@@ -299,7 +313,7 @@ class Chain:
 
     def settle(self, busy: float) -> None:
         """Adds to the clocks of the steps what the threads have spent since the last call (``ChainTimes.settle``)."""
-        clocks = [*[step.clock for step in self.steps], self._whole[1][0].clock]
+        clocks = [*[step.clock for step in self.steps], self._reader.clock]
         with self.counting:
             for times in tuple(self._times.values()):
                 times.settle(clocks, busy)
@@ -373,7 +387,7 @@ class Chain:
 
     def _read_again(self, batch: BatchRun, sample: int) -> list[Any]:
         """The bytes of the file of a sample, for a program that reads files."""
-        step = self._whole[1][0]
+        step = self._reader
         assert step.fetched_from is not None
         return [step.fetched_from.fetch(int(batch.values[step.inputs[0][0]][sample]))[0]]
 
@@ -424,7 +438,7 @@ class Chain:
                 self._failed += 1
                 self._failed_at[program.step] += 1
                 if program.step and self._failed_at[program.step] == UNTIL_SHORTER and not any(self._programs.values()):
-                    self.shorter = Chain.ending(*self._whole, self.begin, self.begin + program.step)
+                    self.shorter = Chain.ending(*self._whole, self.begin, self._numbers[program.step])
                 return None
             programs.append(program)
             return program
@@ -471,7 +485,7 @@ def _able(step: SampleStep) -> bool:
         and op.calls_hook is not None
         and (op.calls_for is None or op.calls_for(op.known(step.constants)))
         and (not op.calls_small or all(map(_may_be_small, plain.specs)))
-        and all(name in op.calls_varying and not inside for name, _, inside in step.arguments)
+        and all(name in op.calls_varying for name, _, _ in step.arguments)
         and (not step.random or "key" in op.calls_varying)
         and bool(plain.inputs)
     )
@@ -482,8 +496,12 @@ def _may_be_small(spec: Spec) -> bool:
     return spec.ndim is None or (None not in spec.shape and prod(spec.shape) <= FEW)
 
 
-def _decided(step: SampleStep, made: set[int]) -> bool:
-    """True if the conditions of a step are known before its stage, or are among these slots."""
+def _decided(step: SampleStep, made: set[int], early: set[int]) -> bool:
+    """True if the conditions of a step are known before its stage, or are among the slots that are ``made``, and if its arguments
+    are known before the stage or are ``early``.
+    """
+    if not all(slot in early for _, slot, within in step.arguments if within):
+        return False
     inside = [slot for slot, _, within in step.guard if within]
     if type(step) is MergeStep and step.predicate[1]:
         inside.append(step.predicate[0])

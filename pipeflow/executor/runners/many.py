@@ -4,7 +4,7 @@ Such a step has an operator with ``many`` (declare/many.py), and reads nothing t
 does not describe the samples, or fails, the step runs for one sample after another, and so do the steps that need its results.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,20 @@ from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, copied,
 from pipeflow.kernels import cpu as kernels
 
 
-def together(steps: Sequence[SampleStep]) -> list[int]:
-    """The numbers of the steps of a stage that may compute all samples of a chunk in one call."""
+def together(steps: Sequence[SampleStep], early: Collection[int]) -> list[int]:
+    """The numbers of the steps of a stage that may compute all samples of a chunk in one call; the ``early`` ones are done
+    before.
+    """
     found: list[int] = []
-    made: set[int] = set()
+    made = {slot for number in early for slot in steps[number].step.outputs}
     for number, step in enumerate(steps):
         plain, op = step.step, step.op
         read = [*step.inputs, *[(slot, inside) for _, slot, inside in step.arguments]]
         if (
             type(step) is SampleStep
             and op.many_hook is not None
+            and number not in early
+            and (op.calls_hook is None or op.calls_small)  # else a chain computes it
             and step.fetched_from is None
             and not (step.late_guard or plain.user_code or step.wants_source)
             and not any((*step.shared, *step.sent))
@@ -44,6 +48,16 @@ def run(step: SampleStep, batch: BatchRun, rows: ChunkRows, pool: HeapPool) -> b
         samples = np.array([sample for sample in samples.tolist() if mask[sample]], np.int64)
         if not len(samples):
             return True
+    return run_all(step, batch, rows, samples, pool)
+
+
+def loaded(step: SampleStep, batch: BatchRun) -> bool:
+    """True if the compiled code that the call uses is in memory; a thread loads it after the first batches."""
+    return step.op.many_loads is None or late_code(step.op.name, step.op.many_loads).ready(batch)
+
+
+def run_all(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.ndarray, pool: HeapPool) -> bool:
+    """Runs a step for these samples, whatever its guard is; False if each has to be computed by itself."""
     try:
         outputs = _outputs(step, batch, rows, samples, pool)
     except Exception:  # the step itself reports the error
@@ -55,8 +69,7 @@ def _outputs(step: SampleStep, batch: BatchRun, rows: ChunkRows, samples: np.nda
     op, kernel = step.op, step.kernel
     assert kernel is not None
     assert op.many_hook is not None
-    if op.many_loads is not None:
-        require(late_code(op.name, op.many_loads).ready(batch))
+    require(loaded(step, batch))
     whole = len(samples) == batch.size
     layouts = [batch.layouts[slot] or "" for slot, _ in step.inputs]
     inputs = [as_column(_samples(batch, rows, slot, samples, whole)) for slot, _ in step.inputs]

@@ -21,6 +21,7 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.runners.early import EarlySteps
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.late_code import late_code
 from pipeflow.executor.runners.merge import MergeStep
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pipeflow.executor.runners.chain import Chain
     from pipeflow.executor.runners.kept import KeptStep, Needed
 
+NONE = frozenset[int]()
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 
 
@@ -100,10 +102,13 @@ class SampleStage(StageRunner):
             )
         # A chain needs all samples of a chunk at once: not with strands, or with steps whose samples may be kept.
         able = any(step.op.makes_chains or step.op.calls_share for step in self.steps)
-        self.chain = runners.chain.Chain.of(plan, self.steps) if able and len(self.parts) == 1 and not keeping else None
-        self.together = many.together(self.steps) if len(self.parts) == 1 and not keeping else []
+        whole = len(self.parts) == 1 and not keeping
+        self._plan = plan
+        self.early = EarlySteps(plan, self.steps if whole else ())
+        self.chain = runners.chain.Chain.of(plan, self.steps, self.early) if able and whole else None
+        self.together = many.together(self.steps, self.early.steps) if whole else []
         read_here = {slot for step in self.steps for slot in step.step.reads()}
-        made = {slot for number in self.together for slot in self.steps[number].step.outputs}
+        made = {slot for number in (*self.early.steps, *self.together) for slot in self.steps[number].step.outputs}
         self._handed = sorted(made & read_here)  # slots of these steps that other steps of the stage may read
         self._late = [
             late_code(step.op.name, step.op.body_loads) for step in self.steps if step.op.body_loads is not None
@@ -112,7 +117,8 @@ class SampleStage(StageRunner):
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
         # Their samples are few numbers: one thread takes all at once, as a serial function, in less time for each.
         self._at_once = bool(self.steps) and (
-            len(self.together) == len(self.steps) or (self._lone is not None and self._lone.repeats)
+            len(self.together) + len(self.early.steps) == len(self.steps)
+            or (self._lone is not None and self._lone.repeats)
         )
         self._layouts = [
             (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
@@ -192,12 +198,19 @@ class SampleStage(StageRunner):
         """Prepares the slots of all steps."""
         for code in self._late:
             code.ready(batch)
-        ahead, layouts = self._done_ahead(batch), batch.layouts
+        ahead, layouts = batch.done_ahead if self._is_first else frozenset(), batch.layouts
         for slot, layout in self._layouts:
             if not ahead or slot not in batch.ahead:
                 layouts[slot] = layout
+        done = NONE
+        if self.early.steps:
+            done = batch.columns[self] = self.early.run(batch, self.pool, ahead)
+            if not self.early.steps.keys().isdisjoint(self.early.lost):
+                self.early = self.early.fewer()
+                if self.chain is not None:
+                    self._use(runners.chain.Chain.of(self._plan, self.steps, self.early))
         for step in self._stored:
-            if ahead and self.steps.index(step) in ahead:
+            if done and self.steps.index(step) in done:
                 continue
             if step.fetched_from is not None and self.chain is not None and self.chain.foreseen(batch):
                 continue
@@ -209,13 +222,18 @@ class SampleStage(StageRunner):
         for slot in () if self.chain is None else self.chain.tables:
             batch.values[slot] = PlacedArrays(batch.size)
 
-    def _done_ahead(self, batch: BatchRun) -> frozenset[int]:
-        """The numbers of the steps of this stage that are done for the batch, together with those of other batches."""
-        return batch.done_ahead if self._is_first else frozenset()
+    def _done_early(self, batch: BatchRun) -> frozenset[int]:
+        """The numbers of the steps of this stage that are done for the whole batch, perhaps together with other batches."""
+        return batch.columns.get(self, NONE)
+
+    def _chain_for(self, batch: BatchRun) -> "Chain | None":
+        """The chain, if it can run for a batch: all early steps are done."""
+        chain = self.chain
+        return chain if chain is None or not chain.early or chain.early <= self._done_early(batch) else None
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs some samples, one after another."""
-        if not self.steps or (self._is_first and len(batch.done_ahead) == len(self.steps)):
+        if not self.steps or len(self._done_early(batch)) == len(self.steps):
             return False
         if len(self.parts) == 1:
             self._run(batch, begin, end, arena, self.steps)
@@ -253,7 +271,7 @@ class SampleStage(StageRunner):
 
         Python code is slow after milliseconds of kernels, because it is out of the caches. So this path has little of it.
         """
-        chain = self.chain
+        chain = self._chain_for(batch)
         if chain is None or self._measured or batch.absent or batch.failures:
             return None
         files = chain.files(batch)
@@ -285,14 +303,15 @@ class SampleStage(StageRunner):
             self._places[threading.get_ident()] = [place for _, _, place in members.all]
         samples = range(begin, end)
         done: set[int] = set()
-        if self.together:
-            rows = self._rows(batch, samples)
+        chain = self._chain_for(batch)
+        if self.together or self._done_early(batch):
+            rows = self._rows(batch, samples) if rows is None else rows
             done = self._run_together(batch, rows, laps)
         if len(done) == len(steps):
             samples = range(0)
-        elif self.chain is not None:
+        elif chain is not None:
             rows = self._rows(batch, samples) if rows is None else rows
-            self._run_chained(self.chain, batch, rows, arena, members, laps, done)
+            self._run_chained(chain, batch, rows, arena, members, laps, done)
             samples = range(0)
         elif self._lone is not None and laps is None and not (self.limited or batch.absent or batch.failures):
             ((_, _, place),) = members.all
@@ -351,6 +370,8 @@ class SampleStage(StageRunner):
         files = None if rows.chained is not None else chain.files(batch)
         begin = 0 if files is not None or rows.by_chain else chain.begin  # of the steps that the chain runs
         for number, step in enumerate(self.steps[:begin]):
+            if number in ended:
+                continue
             place = partial(members.place, number)
             missing = chain.fetch(step, batch, rows, place, arena, self.pool, laps[number] if laps else None)
             for sample in missing:
@@ -379,19 +400,18 @@ class SampleStage(StageRunner):
         """Runs steps that compute all samples of a chunk in one call; returns the numbers of those that are done."""
         done: set[int] = set()
         missing: set[int] = set()  # slots of steps that must run for one sample after another
-        ahead = self._done_ahead(batch)
-        if ahead and len(rows.samples):
+        early = self._done_early(batch)
+        if early and len(rows.samples):
             first, count = int(rows.samples[0]), len(rows.samples)
             dense = int(rows.samples[-1]) - first + 1 == count
-            for slot, values in batch.ahead.items():
+            for slot in (slot for number in early for slot in self.steps[number].step.outputs):
+                values = batch.values[slot]
                 if dense:
                     rows.columns[slot] = values if count == batch.size else values[first : first + count]
                 else:
-                    rows.columns[slot] = [values[sample] for sample in rows.samples.tolist()]
-            done.update(ahead)
+                    rows.columns[slot] = values[rows.samples]
+            done.update(early)
         for number in self.together if len(rows.samples) else ():
-            if number in ahead:
-                continue
             step, begun, processor = self.steps[number], timing.wall(), timing.processor()
             if not missing.isdisjoint(step.step.reads()) or not many.run(step, batch, rows, self.pool):
                 missing.update(step.step.outputs)
@@ -471,7 +491,8 @@ class SampleStage(StageRunner):
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
         """Runs the stage again for these rows."""
         arena = Arena()
-        batch.done_ahead = frozenset()
+        batch.done_ahead = NONE
+        batch.columns.pop(self, None)
         for step in self.steps:
             step.clear(batch, rows, self.pool)
         for row in sorted(rows):
