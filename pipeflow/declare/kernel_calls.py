@@ -159,10 +159,13 @@ class Real:
 class Several:
     """The numbers of an argument of several numbers that differs from sample to sample; only ``rows`` of tables read them."""
 
-    __slots__ = ("value",)
+    __slots__ = ("name", "value")
 
-    def __init__(self, value: tuple[Any, ...]) -> None:
+    def __init__(self, value: tuple[Any, ...], name: str) -> None:
         self.value = value
+        self.name = (
+            name  # of the argument of the step, for tables: in a chain of operators it has the number of the link
+        )
 
 
 def _computed(operation: str, one: Any, other: Any) -> Number:

@@ -34,6 +34,7 @@ from pipeflow.operators.sampling import (
     FILTERS,
     REGION,
     RESIZE,
+    RESIZED_BY,
     Axis,
     asked_by,
     axes_table,
@@ -168,6 +169,7 @@ def _(extents: Sequence[int], args: Any) -> list[Axis]:
 
 
 resize.samples_calls(resize_numbers)
+resize.varying(*RESIZED_BY)
 
 
 @resize.calls

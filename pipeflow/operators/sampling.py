@@ -8,16 +8,16 @@ and a random window are different values of the same description, and a chain of
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, Floats, KernelCalls, Spec, SpecColumn, parameters, require
+from pipeflow.declare import UNKNOWN, Arg, Args, Floats, KernelCalls, Several, Spec, SpecColumn, parameters, require
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.image_calls import Resize
+from pipeflow.operators.image_calls import Resize, real
 from pipeflow.operators.windows import crop_extents, place_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
 
@@ -220,19 +220,39 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
     return axes
 
 
-def resize_numbers(_calls: KernelCalls, args: Any, height: Any, width: Any) -> Resize:
-    """The resize of a whole image for programs of kernel calls."""
+RESIZED_BY = (
+    "size",
+    "resize_x",
+    "resize_y",
+    "resize_shorter",
+    "resize_longer",
+)  # may differ from sample to sample in programs
+
+
+def resize_numbers(calls: KernelCalls, args: Any, height: Any, width: Any) -> Resize:
+    """The resize of a whole image for programs of kernel calls, whose kernels refuse extents that are negative."""
     require(args.roi_start is None and args.roi_end is None and not args.max_size)
-    (tall, wide), mode = wanted_sizes("HW", args)
-    require(tall >= 0 and wide >= 0 and (tall or wide))
+    tall: Any
+    wide: Any
+    if isinstance(args.size, Several):
+        (tall, wide), mode = calls.reals(partial(_sizes, args.size.name)), args.mode
+    else:
+        (tall, wide), mode = wanted_sizes("HW", args)
     programs = kernels.image_programs
     if mode in ("not_smaller", "not_larger"):
         how = programs.NOT_SMALLER if mode == "not_smaller" else programs.NOT_LARGER
     else:
         require(mode in ("default", "stretch"))
-        how = programs.RATIO if mode == "default" and not (tall and wide) else programs.EACH
-    extents = float(tall), float(wide), how, bool(args.subpixel_scale)
+        how = programs.RATIO if mode == "default" else programs.EACH
+    extents = real(tall), real(wide), how, bool(args.subpixel_scale)
     return Resize((0, 0, height, width), extents, filter_numbers(args))
+
+
+def _sizes(name: str, args: Any, count: int) -> np.ndarray:
+    """The two extents of each sample."""
+    given = np.asarray(getattr(args, name), np.float64)
+    require(given.shape[-1] in (1, 2))
+    return np.broadcast_to(given, (count, 2))
 
 
 def filter_numbers(args: Any) -> tuple[Any, ...]:

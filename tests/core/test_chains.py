@@ -57,6 +57,9 @@ OTHER_CALLS = {  # for arguments that exclude one of the example, or need more o
     "rel_end": ("slice", "fn.slice(image, start=(1, 2), axes=(0, 1))"),
     "rel_shape": ("slice", "fn.slice(image, rel_start=(0.1, 0.2), axes=(0, 1))"),
 }
+RESIZED = ("resize_x", "resize_y", "resize_shorter", "resize_longer", "size")
+OTHER_CALLS |= dict.fromkeys(RESIZED, ("resize", "fn.resize(image)"))
+DRAWN |= dict.fromkeys(RESIZED, (5, 40))
 DRAWN |= {  # numbers for each axis, and limits in elements
     "anchor": (0, 30),
     "crop_h": (5, 20),
@@ -69,7 +72,7 @@ DRAWN |= {  # numbers for each axis, and limits in elements
     "start": (0, 10),
 }
 SEVERAL = dict.fromkeys(
-    ("anchor", "end", "rel_end", "rel_shape", "rel_start", "shape", "sigma", "start", "window_size"), 2
+    ("anchor", "end", "rel_end", "rel_shape", "rel_start", "shape", "sigma", "size", "start", "window_size"), 2
 )
 
 
@@ -78,6 +81,8 @@ def varying():
     for op, text in EXAMPLES:
         for name in sorted(op.calls_varying & op.arguments.keys() - {"crop_d", "crop_pos_z", "depthwise"}):
             other, call = OTHER_CALLS.get(name, ("", ""))
+            if op.name == f"experimental.{other}":
+                other, call = op.name, call.replace("fn.", "fn.experimental.")
             if (other, op.name) == ("slice", "decoders.image_slice"):
                 other, call = op.name, call.replace("slice(image", "decoders.image_slice(encoded_image")
             yield op, call if other == op.name else text, name
@@ -380,6 +385,14 @@ CASES = {  # call: layouts
     "fn.gaussian_blur(x, sigma=(0.8, 3.3))": "HWC",
     "fn.gaussian_blur(x, sigma=fn.random.uniform(range=(-1, 1)))": "HWC",
     "fn.gaussian_blur(x, window_size=4)": "HWC",
+    "fn.resize(x, resize_x=fn.random.uniform(range=(5, 40)), mode='stretch')": "HWC CHW FHWC",
+    "fn.resize(x, resize_x=fn.random.uniform(range=(5, 40)), resize_y=20, mode='not_larger')": "HWC",
+    "fn.resize(x, resize_y=fn.random.uniform(range=(-9, 9)), subpixel_scale=False)": "HWC",
+    "fn.resize(x, size=fn.random.uniform(values=[0.0, 20.0], shape=2))": "HWC",
+    "fn.resize(x, size=fn.random.uniform(values=[0.0, 20.0], shape=2), mode='stretch')": "HWC",
+    "fn.resize(x, size=fn.random.uniform(range=(5, 40), shape=1), mode='not_smaller', interp_type=types.INTERP_NN)": "HWC",
+    "fn.resize(x, size=fn.random.uniform(range=(5, 40), shape=3))": "HWC",
+    "fn.resize(x, resize_longer=fn.random.uniform(range=(5, 40)), max_size=20)": "HWC",
 }
 SEVERAL_CASES = [(text, layout) for text, layouts in CASES.items() for layout in layouts.split()]
 

@@ -79,23 +79,22 @@ class EarlySteps:
 
 
 def _fits(step: SampleStep) -> bool:
-    """True if the results are few numbers in memory of the process, with a layout that is known."""
+    """True if the results are few numbers in memory of the process."""
     plain = step.step
     if step.fetched_from is not None or plain.user_code or step.wants_source or any((*step.shared, *step.sent)):
         return False
-    return {*step.storages} <= {"dense", "table", "arena"} and all(
-        spec.static and prod(spec.shape) <= LARGEST and (spec.layout is not None or not spec.shape)
-        for spec in plain.specs
-    )
+    small = all(spec.static and prod(spec.shape) <= LARGEST for spec in plain.specs)
+    return small and {*step.storages} <= {"dense", "table", "arena"}
 
 
 def _work_of(plan: Plan, step: SampleStep) -> Whole | None:
     """The work of a step on a batch; None if it is declared only for a sample."""
+    named = all(spec.layout is not None or not spec.shape for spec in step.step.specs)  # else it depends on the inputs
     if type(step) is MergeStep:
-        return partial(_merged, step)
+        return partial(_merged, step) if named else None
     if type(step) is not SampleStep:
         return None
-    if step.op.elementwise:
+    if step.op.elementwise and named:
         return ColumnStep(plan, step.step).run
     return partial(_by_many, step) if step.op.many_hook is not None else None
 

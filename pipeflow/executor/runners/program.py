@@ -157,7 +157,9 @@ class Program:
         if number in self._made:
             return self._made[number]
         step = self.chain.steps[number]
-        varying = {name: self._argument(batch, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments}
+        varying = {
+            name: self._argument(batch, name, slot, step.kind_of(name), sample) for name, slot, _ in step.arguments
+        }
 
         def key() -> Number:
             found = self.register(int(step.batch_keys(batch).view(np.int64)[sample]))
@@ -250,14 +252,14 @@ class Program:
         self._start.append(value or 0)
         return Number(self, len(self._start) - 1, value)
 
-    def _argument(self, batch: BatchRun, slot: int, kind: Any, sample: int) -> Number | Real | Several:
+    def _argument(self, batch: BatchRun, name: str, slot: int, kind: Any, sample: int) -> Number | Real | Several:
         """An argument that differs from sample to sample."""
         column = batch.column(slot, kind)
         require(column is not None)
         assert column is not None
         value = column[sample]
         if isinstance(value, tuple):
-            return Several(value)
+            return Several(value, name)
         real = type(value) is float
         require(batch.numbers(slot, kind, real) is not None)
         number = self.register(bits_of(value) if real else int(value))

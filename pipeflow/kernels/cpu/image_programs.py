@@ -61,7 +61,7 @@ def window_of(height, width, tall, wide, mode, subpixel, crop_height, crop_width
     """(top, left, height, width) of a crop of a resized region; a height of 0 for a case that only `operators.sampling`
     computes.
     """
-    if not (0 <= y <= 1 and 0 <= x <= 1):
+    if not (0 <= y <= 1 and 0 <= x <= 1 and tall >= 0 and wide >= 0 and (mode == EACH or tall + wide > 0)):
         return NO_WINDOW
     exact_y, exact_x = exact_extents(height, width, tall, wide, mode)
     full_y, full_x = whole(exact_y), whole(exact_x)
