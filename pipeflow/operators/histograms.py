@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from pipeflow.declare import Out, Sample, Spec, default, operator, required
+from pipeflow.declare import KernelCalls, Out, Sample, Spec, default, operator, required
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.tones import by_channels
 
 PAGE = """Grey values spread over the range of their type."""
 
@@ -33,6 +34,11 @@ def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
 def _(specs: tuple[Spec, ...], _args: Any) -> Any:
     shape = specs[0].shape
     return None if specs[0].layout != "HWC" or 0 in shape else kernels.histograms.equalizing(shape[-1])
+
+
+@equalize.calls
+def _(calls: KernelCalls) -> None:
+    by_channels(calls, kernels.histograms.equalize_bytes)
 
 
 @operator(

@@ -60,6 +60,7 @@ OTHER_CALLS = {  # for arguments that exclude one of the example, or need more o
 RESIZED = ("resize_x", "resize_y", "resize_shorter", "resize_longer", "size")
 OTHER_CALLS |= dict.fromkeys(RESIZED, ("resize", "fn.resize(image)"))
 DRAWN |= dict.fromkeys(RESIZED, (5, 40))
+DRAWN |= {"threshold": (-20, 300), "shift": (-300, 300), "bits": (0, 8.9), "contrast": (-1, 3)}
 DRAWN |= {  # numbers for each axis, and limits in elements
     "anchor": (0, 30),
     "crop_h": (5, 20),
@@ -386,6 +387,17 @@ CASES = {  # call: layouts
     "fn.gaussian_blur(x, sigma=fn.random.uniform(range=(-1, 1)))": "HWC",
     "fn.gaussian_blur(x, window_size=4)": "HWC",
     "fn.resize(x, resize_x=fn.random.uniform(range=(5, 40)), mode='stretch')": "HWC CHW FHWC",
+    "fn.invert(x)": "HWC CHW HW FHWC",
+    "fn.posterize(x, bits=fn.random.uniform(range=(0, 20), dtype=types.INT32))": "HWC FHWC",
+    "fn.solarize(x, threshold=fn.random.uniform(range=(-1, 1)))": "HWC CHW HW FHWC",
+    "fn.solarize(x, threshold=255.5)": "HWC",
+    "fn.solarize_add(x, shift=300, threshold=fn.random.uniform(range=(-1, 300)))": "HWC CHW FHWC",
+    "fn.channel_shift(x, shift=[20.0, -10.0, 5.0])": "HWC FHWC",
+    "fn.channel_shift(x, shift=[20.0, -10.0])": "HWC",
+    "fn.channel_shift(x, shift=fn.random.uniform(range=(-99, 99)))": "HWC",
+    "fn.autocontrast(x)": "HWC CHW HW FHWC",
+    "fn.equalize(x)": "HWC CHW HW FHWC",
+    "fn.contrast_about_mean(x, contrast=1.7)": "HWC FHWC",
     "fn.resize(x, resize_x=fn.random.uniform(range=(5, 40)), resize_y=20, mode='not_larger')": "HWC",
     "fn.resize(x, resize_y=fn.random.uniform(range=(-9, 9)), subpixel_scale=False)": "HWC",
     "fn.resize(x, size=fn.random.uniform(values=[0.0, 20.0], shape=2))": "HWC",

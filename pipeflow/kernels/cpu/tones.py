@@ -4,8 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipeflow.kernels.cpu.byte_tables import BYTE, by_table, of_every_byte
-from pipeflow.kernels.cpu.jit import Filling, kernel, over_elements, plain
+from pipeflow.kernels.cpu.byte_tables import BYTE, by_table, of_every_byte, translate_flat
+from pipeflow.kernels.cpu.jit import BYTES, Filling, kernel, over_elements, plain, types_of
+from pipeflow.kernels.cpu.later import Wanted
 from pipeflow.kernels.cpu.simd.bytes import change_bits
 
 LANES = 64  # pixels whose values are compared or computed at once
@@ -14,6 +15,12 @@ LANES = 64  # pixels whose values are compared or computed at once
 @kernel
 def change_bytes(source, flipped, kept, out):
     change_bits(source, flipped, kept, out, source.size)
+
+
+@kernel
+def mask_bytes(source, flipped, kept, out):
+    """`change_bytes` with numbers of programs."""
+    change_bits(source, np.uint8(flipped), np.uint8(kept), out, source.size)
 
 
 def changing_bits(flipped: int, kept: int) -> Filling:
@@ -218,6 +225,24 @@ def contrast_rgb_bytes(source, factor, weights, out):
     stretch_lines(source, centers, np.full(LANES, factor), centers, out)
 
 
+@kernel(fastmath=False)
+def contrast_rgb_bytes_by(source, factor, weights, out):
+    """`contrast_rgb_bytes` with a number of programs."""
+    contrast_rgb_bytes(source, np.float32(factor), weights, out)
+
+
 def contrasting_about_mean(factor: float) -> Filling:
     """`contrast_about_mean` of images of three channels, for many calls."""
     return over_elements(contrast_rgb_bytes, BYTE, (np.float32(factor), GREY), BYTE)
+
+
+# The arguments of kernels in programs.
+OF_CHANNELS = types_of(BYTES, 1, BYTES)
+OF_CONTRAST = types_of(BYTES, 1.0, GREY, BYTES)
+
+
+def of_values() -> list[Wanted]:
+    """The kernels that replace each byte by itself, and the look-up in a table."""
+    two = types_of(BYTES, 1, 1, BYTES)
+    values = [(mask_bytes, two), (solarize_bytes, OF_CHANNELS), (raise_bytes, two)]
+    return [*values, (translate_flat, types_of(BYTES, BYTES, BYTES))]
