@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, KernelCalls, OpDef, Out, Sample, Spec, operator, require
+from pipeflow.declare import UNKNOWN, KernelArray, KernelCalls, OpDef, Out, Sample, Spec, operator, require
 from pipeflow.errors import UnsupportedType
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import small_calls
@@ -184,6 +184,69 @@ def _calls(op: OpDef, operation: int, result: Callable[[Any], Any]) -> None:
         calls.call(kernel, left.flat, right.flat, operation, calls.output(shape, dtype).flat)
 
 
+def _limits(op: OpDef, above: int) -> None:
+    """The work of ``min`` or ``max`` of single numbers, of an array and a number, or of arrays of the same extents."""
+
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        left, right = calls.inputs
+        common = common_type([Spec((), x.dtype) for x in (left, right)])
+        if not (left.extents or right.extents):
+            small_calls.computed(calls, op.leaf, common, common)
+            return
+        _limit(calls, left, right, above, calls.output(_shape_of(calls, left, right), common))
+
+
+def _shape_of(calls: KernelCalls, left: KernelArray, right: KernelArray) -> tuple[Any, ...]:
+    """The extents of the result of an array and a number, or of arrays of the same extents."""
+    if left.extents and right.extents:
+        require(len(left.extents) == len(right.extents))
+        for one, other in zip(left.extents, right.extents):
+            calls.require(one == other)
+    return left.extents or right.extents
+
+
+def _limit(calls: KernelCalls, left: KernelArray, right: KernelArray, above: int, out: KernelArray) -> None:
+    """Writes the smaller or the larger ones of an array and a number, or of two arrays."""
+    require({left.dtype, right.dtype} <= TYPES_OF_CALLS and out.dtype.itemsize == 4)
+    require(out.dtype.kind != "f" or kernels.small_numbers.limits_as_numpy())
+    arithmetic = kernels.arithmetic
+    kernel = arithmetic.limited_by_array if left.extents else arithmetic.number_limited
+    kernel = kernel if right.extents else arithmetic.limited_by_number
+    calls.need(arithmetic.wanted(kernel, left.dtype, right.dtype, out.dtype))
+    calls.call(kernel, left.flat, right.flat, above, out.flat)
+
+
+def _clamp_calls(calls: KernelCalls) -> None:
+    """The work of ``clamp`` of an array or a number between two numbers."""
+    value, low, high = calls.inputs
+    require(not (low.extents or high.extents))
+    common = common_type([Spec((), x.dtype) for x in calls.inputs])
+    require({low.dtype, high.dtype, value.dtype} <= TYPES_OF_CALLS)
+    out = calls.output(value.extents, common)
+    between = calls.scratch(value.extents, common)
+    _limit(calls, value, low, 1, between)
+    _limit(calls, between, high, 0, out)
+
+
+def _bits(op: OpDef, operation: int) -> None:
+    """The work of a bitwise operation on an array of bytes and a byte, or on single numbers."""
+    small = op.calls_hook
+    assert small is not None
+
+    @op.calls
+    def _(calls: KernelCalls) -> None:
+        left, right = calls.inputs
+        if not (left.extents or right.extents):
+            small(calls)
+            return
+        values, number = (left, right) if left.extents else (right, left)
+        require(not number.extents and left.dtype == right.dtype == np.uint8)
+        calls.need(kernels.arithmetic.wanted_bits())
+        out = calls.output(values.extents, values.dtype)
+        calls.call(kernels.arithmetic.bits_of_bytes, values.flat, number.flat, operation, out.flat)
+
+
 def _ufunc(ufunc: Callable[..., Any]) -> Callable[..., Any]:
     def compute(*arrays_and_out: Any) -> np.ndarray:
         *arrays, out = arrays_and_out
@@ -328,15 +391,15 @@ _declare("pow", 2, _power, same, "``base ** exponent``; an integer to a negative
 _declare("fpow", 2, _in_float(np.power), to_float, "``base ** exponent`` in floating point.")
 _declare("minus", 1, _negative, same, "``-x``; unsigned integers wrap around.", symbol="-")
 _declare("plus", 1, _positive, same, "``+x``.", **_ANY, symbol="+")
-_declare("bitand", 2, _ufunc(np.bitwise_and), same, "``left & right``, elementwise.", **_INTEGRAL, symbol="&")
-_declare("bitor", 2, _ufunc(np.bitwise_or), same, "``left | right``, elementwise.", **_INTEGRAL, symbol="|")
-_declare("bitxor", 2, _ufunc(np.bitwise_xor), same, "``left ^ right``, elementwise.", **_INTEGRAL, symbol="^")
+_bits(_declare("bitand", 2, _ufunc(np.bitwise_and), same, "``left & right``, elementwise.", **_INTEGRAL, symbol="&"), 0)
+_bits(_declare("bitor", 2, _ufunc(np.bitwise_or), same, "``left | right``, elementwise.", **_INTEGRAL, symbol="|"), 1)
+_bits(_declare("bitxor", 2, _ufunc(np.bitwise_xor), same, "``left ^ right``, elementwise.", **_INTEGRAL, symbol="^"), 2)
 _declare("shl", 2, _shift(np.left_shift), same, "``left << right``.", **_INTEGRAL, symbol="<<")
 _declare("shr", 2, _shift(np.right_shift), same, "``left >> right``.", **_INTEGRAL, symbol=">>")
 _declare("bitnot", 1, _ufunc(np.invert), same, "``~x``.", **_INTEGRAL, symbol="~")
-_declare("min", 2, _ufunc(np.minimum), same, "The smaller of two values.")
-_declare("max", 2, _ufunc(np.maximum), same, "The larger of two values.")
-_declare("clamp", 3, _clamp, same, "The value limited to low ... high.")
+_limits(_declare("min", 2, _ufunc(np.minimum), same, "The smaller of two values."), 0)
+_limits(_declare("max", 2, _ufunc(np.maximum), same, "The larger of two values."), 1)
+_declare("clamp", 3, _clamp, same, "The value limited to low ... high.").calls(_clamp_calls)
 _declare(
     "abs", 1, _absolute, to_real, "The absolute value in the same type; of complex numbers in that of their parts."
 )

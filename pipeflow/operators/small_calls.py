@@ -20,6 +20,7 @@ def computed(calls: KernelCalls, name: str, common: np.dtype, dtype: np.dtype) -
     tools = kernels.small_numbers
     left, right = calls.inputs[0], calls.inputs[-1]
     require(common in tools.TYPES and not (common.kind == "f" and name in tools.OF_INTEGERS))
+    require(name not in ("min", "max") or common.kind != "f" or tools.limits_as_numpy())
     given = [part for one in (left, right) for part in (_bytes_of(calls, one), tools.TYPES.index(one.dtype))]
     made = _bytes_of(calls, calls.output((), dtype))
     numbers = tools.OPERATIONS.index(name), tools.TYPES.index(common)

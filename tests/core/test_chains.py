@@ -15,7 +15,7 @@ import simplejpeg
 from generate_docs import examples, public
 from helpers import chains_counted
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import fn, math, pipeline_def, types
 from pipeflow.declare import NoTable
 from pipeflow.executor.ahead import MOST_BATCHES, MadeAhead
 from pipeflow.executor.clocks import Clock
@@ -435,6 +435,14 @@ ARITHMETIC = [
     "x * 100000000 * 100 + 2000000000",
     "x + x * x",
     "x - fn.flip(x)",
+    "math.max(x, 100)",
+    "math.min(100.5, x)",
+    "math.max(math.min(x, fn.flip(x)), x / 0)",
+    "math.clamp(x, 20, fn.random.uniform(range=(50.0, 90.0)))",
+    "math.max(0 * x, -0.0) / math.min(-0.0, x * 0.0)",
+    "x & np.uint8(12)",
+    "np.uint8(3) | x ^ np.uint8(77)",
+    "x & 12",
     "(x - 0.5) * np.float32([1.0, 2.0, 3.0])",
     "x * fn.random.uniform(range=(1.0, 2.0), shape=3)",
     "x + np.int64(3)",
@@ -450,7 +458,7 @@ def test_arithmetic(text, dtype, monkeypatch):
 
     def definition():
         data = fn.flip(fn.external_source(lambda: samples, layout="HWC"), vertical=1)
-        return eval(text, {"fn": fn, "np": np, "x": data})
+        return eval(text, {"fn": fn, "np": np, "x": data, "math": math})
 
     both(definition, monkeypatch)
 

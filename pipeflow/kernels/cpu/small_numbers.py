@@ -5,6 +5,7 @@ a kernel for each pair of types would take a second of compiling, and here only 
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,17 @@ from pipeflow.kernels.cpu.later import Wanted
 # The place of a type is its number. Types up to UINT64 are integers.
 TYPES = [np.dtype(code) for code in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "u8", "f4", "f8")]
 BOOL, UINT8, INT8, UINT16, INT16, UINT32, INT32, INT64, UINT64, FLOAT32, FLOAT64 = range(len(TYPES))
-# The place of an operation is its number. Those up to ``ge`` compare; the last three have one operand.
+# The place of an operation is its number. Those up to ``ge`` compare; ``bitnot``, ``minus`` and ``abs`` have one operand.
 OPERATIONS = (
     *("eq", "ne", "lt", "le", "gt", "ge"),
     *("add", "sub", "mul", "div", "fdiv", "mod"),
     *("bitand", "bitor", "bitxor", "bitnot", "minus", "abs"),
+    *("min", "max"),
 )
 EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST = range(6)
 ADD, SUBTRACT, MULTIPLY, DIVIDE, QUOTIENT, REST = range(6, 12)
 AND, OR, XOR, INVERT, NEGATE, ABSOLUTE = range(12, 18)
+SMALLER, LARGER = range(18, 20)
 OF_INTEGERS = frozenset(("mod", "bitand", "bitor", "bitxor", "bitnot"))
 
 
@@ -63,6 +66,25 @@ def _real(data, kind, common):
     return np.float64(np.uint64(number)) if kind == UINT64 else np.float64(number)
 
 
+@cache
+def limits_as_numpy() -> bool:
+    """True if of two zeros with unlike signs NumPy takes the second one, as these kernels do: so it is on x86."""
+    zeros = np.array([0.0, -0.0], np.float32), np.array([0.0, -0.0])
+    return all(np.signbit(f(x, x[::-1])).tolist() == [True, False] for x in zeros for f in (np.maximum, np.minimum))
+
+
+@kernel(fastmath=False)
+def smaller(a, b):
+    """The smaller one of two numbers, as NumPy finds it: a nan if one is, and the second one of two equal numbers."""
+    return a if a < b or a != a else b
+
+
+@kernel(fastmath=False)
+def larger(a, b):
+    """The larger one of two numbers in the same way."""
+    return a if a > b or a != a else b
+
+
 @kernel(fastmath=False)
 def _compared(a, b, operation):
     if operation == EQUAL:
@@ -90,6 +112,10 @@ def _computed_real(a, b, operation):
         return -a
     if operation == ABSOLUTE:
         return abs(a)
+    if operation == SMALLER:
+        return smaller(a, b)
+    if operation == LARGER:
+        return larger(a, b)
     return a / b
 
 
@@ -129,6 +155,9 @@ def _computed_integer(a, b, operation, common):
         return -a
     if operation == ABSOLUTE:
         return -a if a < 0 and common != UINT64 else a
+    if operation >= SMALLER:
+        first = np.uint64(a) < np.uint64(b) if common == UINT64 else a < b
+        return a if first == (operation == SMALLER) else b
     return _divided(a, b, common == UINT64, operation == REST)
 
 
