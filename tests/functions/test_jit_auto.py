@@ -486,7 +486,7 @@ class TestTrials:
     def test_a_version_that_programs_call_may_be_a_little_slower(self, monkeypatch, clock, longer, chosen):
         """Its calls do not come from Python, which saves more than that."""
         Compiler(monkeypatch, lambda x: clock.advance(1.0 + longer * trials.FROM_PYTHON) or x * 2)
-        monkeypatch.setattr(cpu.user_calls, "native", lambda *_: object())
+        monkeypatch.setattr(cpu.user_calls, "native", lambda *_, **__: object())
         made = trials.Tried(plain, None, ())
         made.func = lambda x: clock.advance(1.0) or x * 2
         for _ in range(trials.CHECKED + 1):
@@ -497,7 +497,7 @@ class TestTrials:
     def test_a_version_that_programs_call_may_take_the_time_of_a_copy_more(self, monkeypatch, clock, longer, chosen):
         """The plain result is copied to the batch, and programs make theirs where it belongs."""
         Compiler(monkeypatch, lambda x: clock.advance(1.0 + longer * (2.0 + trials.FROM_PYTHON)) or x * 2)
-        monkeypatch.setattr(cpu.user_calls, "native", lambda *_: object())
+        monkeypatch.setattr(cpu.user_calls, "native", lambda *_, **__: object())
         monkeypatch.setattr(trials.np, "copyto", lambda copy, array: clock.advance(2.0) or copy.__setitem__(..., array))
         made = trials.Tried(plain, None, ())
         made.func = lambda x: clock.advance(1.0) or x * 2

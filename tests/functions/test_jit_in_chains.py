@@ -446,13 +446,13 @@ def test_numbers_of_numpy_from_tried_functions(monkeypatch, tmp_path):
     assert len(done[-1]) == len(SAMPLES)
 
 
-def test_an_integer_that_is_too_large_for_most_is_left_to_python(monkeypatch):
-    """Of uint64, which Python turns into an array of another type."""
+def test_integers_that_are_too_large_for_most(monkeypatch):
+    """Some of them are larger than an int64 can be: all have the type of the sum, uint64."""
 
     def definition():
         return fn.python_function(images(), function=huge, jit=True)
 
-    assert both(definition, monkeypatch) == 0  # the batch has two types, which is an error
+    assert both(definition, monkeypatch) == len(SAMPLES)
 
 
 @pytest.mark.usefixtures("no_array_is_left")
@@ -813,3 +813,36 @@ def test_a_function_whose_result_is_not_used():
         (batch,) = pipe.run()
         for sample, expected in zip(batch.samples(), SAMPLES):
             np.testing.assert_array_equal(sample, expected)
+
+
+NUMBERS = {
+    "bytes": lambda x: x[0, 0, 0],
+    "int16": lambda x: np.int16(x[0, 0, 0]),
+    "uint32": lambda x: np.uint32(x[0, 0, 1]),
+    "sum of bytes": lambda x: x.sum(),
+    "float32": lambda x: np.float32(x.mean()),
+    "float64": lambda x: x.mean(),
+    "flag": lambda x: x[0, 0, 0] > 3,
+    "of Python": lambda x: (len(x), 0.5),
+    "several": lambda x: (x[0, 0, 0], np.float32(2), x[:1]),
+}
+
+
+@pytest.mark.parametrize("jit", [True, "auto"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_have_the_type_that_the_plain_function_gives_them(name, jit):
+    """Compiled code called from Python gives Python's numbers, which would be int64 and float64."""
+    function = NUMBERS[name]
+    count = len(made) if isinstance(made := function(SAMPLES[0]), tuple) else 1
+
+    def define(jit):
+        results = fn.python_function(images(), function=function, jit=jit, num_outputs=count)
+        return results if count > 1 else (results,)
+
+    found = []
+    for way in (False, jit):
+        pipe = pipeline_def(define, batch_size=len(SAMPLES), num_threads=2, device_id=None)(way)
+        found.append(
+            [[(sample.dtype, sample.tolist()) for x in pipe.run() for sample in x.samples()] for _ in range(BATCHES)]
+        )
+    assert found[0] == found[1]

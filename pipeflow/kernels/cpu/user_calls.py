@@ -53,8 +53,8 @@ class NativeFunction:
         outputs = []
         if len(numbers) != len(self.outputs):
             return None
-        for wanted, (dtype, axes), result in zip(numbers, self.outputs, self._results):
-            if wanted not in (None, dtype) and wanted != numpy_support.as_dtype(result):
+        for wanted, (dtype, axes) in zip(numbers, self.outputs):
+            if wanted not in (None, dtype) and (axes or wanted != _in_python(dtype)):
                 return None
             outputs.append((wanted or dtype, axes))
         found = copy(self)
@@ -142,18 +142,20 @@ def native(
 
 
 def _kind_of(result: types.Type) -> tuple[np.dtype, int] | None:
-    """The type that a result has in Python, with its number of axes; None if a program cannot copy it."""
+    """The type of a result, with its number of axes; None if a program cannot copy it."""
     if isinstance(result, types.Array):
         try:
             dtype = numpy_support.as_dtype(result.dtype)
         except NotImplementedError:
             return None
         return (dtype, result.ndim) if dtype.kind in "biuf" else None
-    if isinstance(result, types.Boolean):
-        return np.dtype(bool), 0
-    if isinstance(result, types.Integer):  # a Python number; one of uint64 that is no int64 is left to Python
-        return np.dtype(np.int64), 0
-    return (np.dtype(np.float64), 0) if result in (types.float32, types.float64) else None
+    known = isinstance(result, (types.Boolean, types.Integer)) or result in (types.float32, types.float64)
+    return (numpy_support.as_dtype(result), 0) if known else None
+
+
+def _in_python(dtype: np.dtype) -> np.dtype:
+    """The type of the array that NumPy makes of a number that is one of Python's."""
+    return np.dtype({"i": np.int64, "u": np.int64, "f": np.float64}.get(dtype.kind, dtype))
 
 
 # The entry.
@@ -327,7 +329,7 @@ def _free_exception(builder: Any, status: Any) -> None:
 
 
 def _plain_number(builder: Any, one: types.Type, value: Any, dtype: np.dtype) -> Any:
-    """A number as it is, or as the array that Python makes of it: of float64, int64 or bool."""
+    """A number as it is, or as one of float64 or int64."""
     if isinstance(one, types.Boolean):
         return builder.zext(value, _BYTE)
     if numpy_support.as_dtype(one) == dtype:

@@ -17,6 +17,7 @@ import numba
 import numpy as np
 from numba.core import errors
 from numba.core.dispatcher import Dispatcher
+from numba.np import numpy_support
 
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu.kernel_files import cache_class, keep
@@ -97,6 +98,7 @@ class Jitted:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.func = function
         self._dispatcher = dispatcher(function)
+        self._types: dict[Any, Any] = {}  # types of the arguments -> type of the result
 
     @cached_property
     def versions(self) -> Any:
@@ -104,12 +106,33 @@ class Jitted:
         return kernels.user_calls.CompiledVersions(self._dispatcher)
 
     def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
+        values = [*map(in_order, arrays)]
         try:
-            return self._dispatcher(*map(in_order, arrays), **named)
+            result = self._dispatcher(*values, **named)
         except Exception as error:
             if not is_of_compiler(error):
                 raise
             raise compile_error(self.func, error) from None
+        return result if isinstance(result, np.ndarray) else _of_type(result, self._type_of_result(values, named))
+
+    def _type_of_result(self, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Numba's type of the result for such arguments."""
+        find = self._dispatcher.typeof_pyval
+        kinds, of_names = tuple(map(find, values)), tuple([(name, find(value)) for name, value in named.items()])
+        if (kinds, of_names) not in self._types:
+            folded = self._dispatcher._compiler.fold_argument_types(kinds, dict(of_names))[1]  # type: ignore[attr-defined]
+            made = self._dispatcher.overloads.get(tuple(folded))
+            self._types[kinds, of_names] = made and made.signature.return_type
+        return self._types[kinds, of_names]
+
+
+def _of_type(result: Any, kind: Any) -> Any:
+    """A result of compiled code with the types that its numbers have there: Numba makes Python's numbers of them."""
+    if isinstance(kind, numba.types.BaseTuple) and type(result) is tuple:
+        return tuple([_of_type(item, part) for item, part in zip(result, kind)])
+    if isinstance(kind, (numba.types.Integer, numba.types.Float)) and isinstance(result, (int, float)):
+        return numpy_support.as_dtype(kind).type(result)
+    return result
 
 
 def in_order(value: Any) -> Any:
