@@ -163,9 +163,8 @@ class Several:
 
     def __init__(self, value: tuple[Any, ...], name: str) -> None:
         self.value = value
-        self.name = (
-            name  # of the argument of the step, for tables: in a chain of operators it has the number of the link
-        )
+        # Of the argument of the step, for tables: in a chain of operators it has the number of the link.
+        self.name = name
 
 
 def _computed(operation: str, one: Any, other: Any) -> Number:

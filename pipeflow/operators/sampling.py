@@ -220,13 +220,8 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
     return axes
 
 
-RESIZED_BY = (
-    "size",
-    "resize_x",
-    "resize_y",
-    "resize_shorter",
-    "resize_longer",
-)  # may differ from sample to sample in programs
+# May differ from sample to sample in programs.
+RESIZED_BY = "size", "resize_x", "resize_y", "resize_shorter", "resize_longer"
 
 
 def resize_numbers(calls: KernelCalls, args: Any, height: Any, width: Any) -> Resize:

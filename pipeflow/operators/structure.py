@@ -324,9 +324,8 @@ def _(many: Many) -> tuple[np.ndarray]:
         else:
             given.append(slice(None))
         axis += 1
-    first = (
-        np.arange(many.size) if others else slice(None)
-    )  # of several arrays NumPy puts the axis that they share first
+    # Of several arrays NumPy puts the axis that they share first.
+    first = np.arange(many.size) if others else slice(None)
     return (many.copy(data[(first, *given)]),)
 
 

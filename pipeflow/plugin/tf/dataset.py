@@ -12,12 +12,8 @@ import tensorflow as tf
 from pipeflow.errors import count_of, nearest
 from pipeflow.plugin.tf.tensors import OutputArrays, device_of, runs
 
-NO_EFFECT = (
-    "exec_separated",
-    "exec_dynamic",
-    "cpu_prefetch_queue_depth",
-    "gpu_prefetch_queue_depth",
-)  # of DALI's executors: this one has only one queue
+# Arguments of DALI's executors: this one has only one queue.
+NO_EFFECT = "exec_separated", "exec_dynamic", "cpu_prefetch_queue_depth", "gpu_prefetch_queue_depth"
 
 
 @dataclass(frozen=True)
