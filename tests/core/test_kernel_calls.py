@@ -211,13 +211,25 @@ def test_every_operator_with_calls_is_here():
     colors = {"brightness", "contrast", "brightness_contrast", "color_twist", "hsv", "hue", "saturation", "cast"}
     colors |= {"grayscale", "color_space_conversion", "warp_perspective", "experimental.warp_perspective"}
     moves = {"crop", "slice", "flip", "pad", "erase", "transpose", "rotate", "warp_affine", "gaussian_blur"}
-    moves |= {f"math.{name}" for name in ("add", "sub", "mul", "div")}
+    moves |= {
+        f"math.{name}" for name in ("add", "sub", "mul", "div", "min", "max", "clamp", "bitand", "bitor", "bitxor")
+    }
+    tones = {
+        "invert",
+        "solarize",
+        "solarize_add",
+        "posterize",
+        "channel_shift",
+        "autocontrast",
+        "equalize",
+        "contrast_about_mean",
+    }
     declared = {
         op.name for op in registry.values() if op.calls_hook and not (op.links or op.calls_for or op.calls_small)
     }
     shapes = {"expand_dims", "squeeze"}  # in test_shared_memory.py
     drawn = {"segmentation.random_mask_pixel"}  # in test_segmentation.py
-    assert set(CASES) | images | colors | moves | shapes | drawn == declared
+    assert set(CASES) | images | colors | moves | tones | shapes | drawn == declared
 
 
 @pytest.mark.parametrize(
