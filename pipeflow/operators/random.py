@@ -242,7 +242,7 @@ def standard_normal(keys: Any, count: int) -> np.ndarray:
         return seeds.standard_normal(keys, count)
     several = np.atleast_1d(np.asarray(keys, np.uint64))
     out = np.empty((*several.shape, count))
-    kernels.draws.normals(several.ravel(), out.reshape(-1, count))
+    kernels.draws.normals(several.ravel(), out.reshape(several.size, count))
     return out if np.ndim(keys) else out[0]
 
 

@@ -133,6 +133,19 @@ def test_a_shape_like_input_that_is_a_constant_or_a_column(name, shape):
         assert [output.at(i).shape for i in range(3)] == [expected] * 3
 
 
+@pytest.mark.parametrize(
+    "name", ["random.normal", "random.uniform", "random.coin_flip", "random.beta", "random.choice"]
+)
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (2, 0)])
+def test_no_numbers_at_all(name, shape):
+    """Compiled code makes them as NumPy does: of an image without boxes, for example."""
+    kernels.draws.load()
+    assert SHAPED[name](np.zeros(shape)).shape == shape
+    pipe = pipeline_def(lambda: SHAPED[name](fn.copy(np.zeros(shape))), batch_size=3, num_threads=1, device_id=None)()
+    for _ in range(3):
+        assert [sample.shape for sample in pipe.run()[0].samples()] == [shape] * 3
+
+
 def test_samples_of_different_shapes_are_drawn_by_compiled_code(monkeypatch):
     """No form for all samples at once runs then, which would load it."""
     loaded = []
