@@ -92,7 +92,7 @@ TEMPLATES = {
     ],
     "sequence": [
         "fn.resize({sequence}, size=({4..12}, {4..12}))",
-        "fn.crop({sequence}, crop=({2..5}, {2..5}), crop_pos_x={0~1})",
+        "fn.crop({sequence}, crop=({2..5}, {2..5}), crop_pos_x={0~1}, out_of_bounds_policy='pad')",
         "fn.flip({sequence}, horizontal=fn.random.coin_flip())",
         "fn.brightness({sequence}, brightness={0.4~1.5})",
         "fn.rotate({sequence}, angle={-30~30}, keep_size=True, fill_value=1)",
