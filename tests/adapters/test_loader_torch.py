@@ -9,7 +9,8 @@ from adapters.plain_items import Plain
 
 import pipeflow
 
-pytestmark = pytest.mark.adapters
+# The workers of torch are forked, of which JAX warns if another test of this process has imported it.
+pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
 torch = pytest.importorskip("torch")
 
 Pair = namedtuple("Pair", "left right")
