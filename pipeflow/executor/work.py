@@ -70,12 +70,10 @@ class ThreadWork(RunReports):
                 self.watch.begin(thread)
             read = not stage and self.ahead is not None and self.ahead.hand_over(batch)
             try:
-                if read:
-                    pass
-                elif task.strand < 0:
-                    waits = runner.run(batch, task.begin, task.end, arena)
-                else:
+                if task.strand >= 0:
                     runner.run_strand(batch, task.begin, task.end, arena, task.strand)
+                elif not read:
+                    waits = runner.run(batch, task.begin, task.end, arena)
             except Exception as error:
                 batch.fail(error, runner.blamed)
             except BaseException as error:

@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from test_chains import RNG, ready  # noqa: F401
+from test_chains import RNG, ready  # noqa: F401  (a fixture for all tests here)
 
 from pipeflow import fn, math, pipeline_def, types
 from pipeflow.auto_aug import auto_augment, rand_augment, trivial_augment

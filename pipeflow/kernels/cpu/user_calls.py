@@ -27,7 +27,7 @@ from numba.np import numpy_support
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu import function_memory, function_numbers, kernel_calls
 from pipeflow.kernels.cpu.jit import kernel, types_of
-from pipeflow.kernels.cpu.user_functions import array_type
+from pipeflow.kernels.cpu.user_functions import array_type, signature_of
 
 Kinds = tuple[tuple[np.dtype, int], ...]  # type and number of axes of each array
 _BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -128,7 +128,7 @@ def native(
     ):
         return None
     named = {"rng": function_numbers.GENERATOR} if draws else {}
-    signature = tuple(compiled._compiler.fold_argument_types(tuple(inputs), named)[1])  # type: ignore[attr-defined]
+    signature = signature_of(compiled, inputs, named)
     compiled.compile(signature)
     made = compiled.overloads[signature]
     if made.objectmode or made.lifted:

@@ -44,6 +44,11 @@ def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatche
     return compiled
 
 
+def signature_of(compiled: Dispatcher, kinds: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The types of all parameters of a function, in their order, for arguments of these types."""
+    return tuple(compiled._compiler.fold_argument_types(tuple(kinds), named)[1])  # type: ignore[attr-defined]
+
+
 def kept_on_disk(compiled: Dispatcher, function: Callable[..., Any], stamp: str) -> None:
     """Keeps the code that a dispatcher compiles in files with this stamp, if the function can be imported again."""
     # Kept code names the module of the function: if the module cannot be imported again, the code could not be loaded.
@@ -120,8 +125,7 @@ class Jitted:
         find = self._dispatcher.typeof_pyval
         kinds, of_names = tuple(map(find, values)), tuple([(name, find(value)) for name, value in named.items()])
         if (kinds, of_names) not in self._types:
-            folded = self._dispatcher._compiler.fold_argument_types(kinds, dict(of_names))[1]  # type: ignore[attr-defined]
-            made = self._dispatcher.overloads.get(tuple(folded))
+            made = self._dispatcher.overloads.get(signature_of(self._dispatcher, kinds, dict(of_names)))
             self._types[kinds, of_names] = made and made.signature.return_type
         return self._types[kinds, of_names]
 

@@ -1,4 +1,4 @@
-"""A pipeline as a ``tf.data.Dataset`` that begins anew with each iteration and does not end."""
+"""A pipeline as a ``tf.data.Dataset``: each iteration begins with the first batch, and none ends."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence

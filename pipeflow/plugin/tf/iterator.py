@@ -1,6 +1,7 @@
 """The batches of a pipeline one by one, as in TensorFlow 1: each call, or each run of a session, returns the next one."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,11 +31,7 @@ def DALIIteratorWrapper(
         pipeline = Pipeline.deserialize(serialized_pipeline)
     if pipeline not in _RUNNING:
         _RUNNING[pipeline] = _arrays(pipeline, batch_size, tuple(dtypes), shapes, prefetch_queue_depth, settings)
-    batches = _RUNNING[pipeline]
-
-    def following() -> tuple[np.ndarray, ...]:
-        return next(batches)
-
+    following = partial(next, _RUNNING[pipeline])
     tensors = tf.nest.flatten(tf.numpy_function(following, [], list(dtypes)))  # of one type it makes one tensor
     for number, shape in enumerate(shapes):
         tensors[number].set_shape([shape] if isinstance(shape, int) else shape)
@@ -46,9 +43,7 @@ def DALIIterator() -> Callable[..., list[tf.Tensor]]:
     return DALIIteratorWrapper
 
 
-def DALIRawIterator() -> Callable[..., list[tf.Tensor]]:
-    """The function that returns the next batch of a pipeline."""
-    return DALIIteratorWrapper
+DALIRawIterator = DALIIterator
 
 
 def _arrays(
