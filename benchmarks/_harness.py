@@ -205,9 +205,17 @@ def today() -> str:
 
 
 def measure(
-    script: str, sides: Sequence[Side], cases: Iterable[str], settings: dict[str, Any], repetitions: int = 7
+    script: str,
+    sides: Sequence[Side],
+    cases: Iterable[str],
+    settings: dict[str, Any],
+    repetitions: int = 7,
+    seconds: float | None = None,
 ) -> dict[str, dict[str, list[Measures]]]:
-    """Returns {case: {side: measures of every repetition}}; within a case the sides take turns."""
+    """Returns {case: {side: measures of every repetition}}; within a case the sides take turns.
+
+    With ``seconds`` the turns follow one another at once, and go on for so long, for sides that do nothing between two turns.
+    """
     present = [side for side in sides if side.installed]
     for side in sides:
         if side not in present:
@@ -220,10 +228,13 @@ def measure(
             rows: dict[str, list[Measures]] = {worker.name: [] for worker in ready}
             for worker in ready:
                 worker.ask({"run": case})  # warm-up: compiles, fills queues and caches
-            for _ in range(repetitions):
+            begun, done = perf_counter(), 0
+            while done < repetitions or (seconds is not None and perf_counter() - begun < seconds):
                 for worker in ready:
-                    settle()
+                    if seconds is None:
+                        settle()
                     rows[worker.name].append(worker.ask({"run": case}))
+                done += 1
             results[case] = rows
     finally:
         for worker in workers:

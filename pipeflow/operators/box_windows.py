@@ -134,6 +134,7 @@ def windows_of(many: Many, boxes: Joined, args: Any) -> tuple[np.ndarray, ...]:
     require(values.shape[1] in (4, 6))
     ndim = values.shape[1] // 2
     starts, ends, extents_given = box_columns(layout_of(args, ndim), ndim)
+    starts, ends = _columns(starts), _columns(ends)
     lows, highs = (np.ascontiguousarray(values[:, places], np.float64) for places in (starts, ends))
     if extents_given:
         highs += lows

@@ -1,12 +1,28 @@
 """The frames of sequences: which data are sequences, and other frames, or single ones, of the same data."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Ints, Many, Out, Sample, Spec, default, operator, require, required
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Ints,
+    KernelCalls,
+    Many,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    require,
+    required,
+)
 from pipeflow.errors import OutOfRange
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry_calls import as_bytes
 
 PAGE = """Operators on sequences, whose first axis has the frames of a video or another series of elements."""
 
@@ -37,6 +53,13 @@ def framed(layout: str, ndim: int, replace: bool) -> str:
     return "F" + layout[1:] if layout else "F" + "*" * (ndim - 1)
 
 
+@per_frame.shares
+def _(calls: KernelCalls) -> None:
+    extents, layout = calls.input.extents, calls.layouts[0]
+    require(extents and (calls.args.replace or layout[:1] in ("", "F")))
+    calls.share(extents)
+
+
 @per_frame.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
@@ -52,6 +75,21 @@ def sequence_rearrange(
     """Takes the frames of a sequence in another order; frames may be repeated or left out."""
     check_frames(data.shape, new_order)
     return np.take(data, new_order, axis=0, out=out, mode="clip")  # with "raise" NumPy copies `out` once more
+
+
+@sequence_rearrange.calls
+def _(calls: KernelCalls) -> None:
+    calls.need(kernels.parts.framing())
+    data, order = calls.input, calls.args.new_order
+    require(len(data.extents) > 1 and len(order) > 0)
+    count = data.extents[0]
+    calls.require(data.size > 0)
+    for bound in (min(order), max(order)):
+        require(bound >= 0)
+        calls.require(bound < count)
+    out = calls.output((len(order), *data.extents[1:]), data.dtype)
+    frame = prod(data.extents[1:]) * data.dtype.itemsize
+    calls.call(kernels.parts.take_frames, as_bytes(data), frame, np.array(order, np.int64), as_bytes(out))
 
 
 @sequence_rearrange.ready

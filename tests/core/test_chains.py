@@ -38,7 +38,12 @@ LEFT_TO_BODIES = {  # with a mean from another step of the stage
 FLAGS = [True, False, False, True]
 OTHERS = [True, True, False, False]
 SIZES = [1.0, 0.5, 0.8, 1.0]  # of the samples of a batch, as parts of the example
-LARGER = {"array": RNG.random((40, 30), np.float32)}  # samples of a few elements are left to the bodies
+LARGER = {
+    "array": RNG.random((40, 30), np.float32),  # samples of a few elements are left to the bodies
+    "frames": RNG.integers(
+        0, 256, (6, 12, 16, 3), np.uint8
+    ),  # the smallest sample has the frames that the examples name
+}
 TYPES = [np.uint8, np.int16, np.float32, np.float64]
 DRAWN = {  # argument -> limits of the numbers; others are factors
     "brightness_shift": (-0.3, 0.3),
@@ -182,7 +187,7 @@ def called(text, given, **more):
 
 def computing(op, definition):
     """With a step that computes after an operator whose results are memory of its input: a chain of these alone does nothing."""
-    return (lambda: fn.reductions.sum(definition(), axes=[0, 1])) if only_shares(op) else definition
+    return (lambda: fn.reductions.sum(definition())) if only_shares(op) else definition
 
 
 def only_shares(op):

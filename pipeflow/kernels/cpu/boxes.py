@@ -49,23 +49,23 @@ def to_ratio(sizes, first, second, low, high):
 
 
 @kernel
-def overlaps(lows, highs, box, anchor, sizes):
-    """The share of a box in a window, and the intersection over union of both."""
+def overlap(lows, highs, box, anchor, sizes, of_box):
+    """The share of a box in a window, or the intersection over union of both."""
     common, own, window = 1.0, 1.0, 1.0
     for axis in range(lows.shape[1]):
         low, high = lows[box, axis], highs[box, axis]
         common *= max(min(high, anchor[axis] + sizes[axis]) - max(low, anchor[axis]), 0.0)
         own *= max(high - low, 0.0)
         window *= sizes[axis]
-    union = own + window - common
-    return (common / own if own > 0 else 0.0), (common / union if union > 0 else 0.0)
+    whole = own if of_box else own + window - common
+    return common / whole if common > 0 and whole > 0 else 0.0
 
 
 @kernel
 def stays(lows, highs, box, anchor, sizes, prune):
     """True if a box belongs to a window: its centre is inside, or with `prune`, at least this share of it is."""
     if prune >= 0:
-        return overlaps(lows, highs, box, anchor, sizes)[0] >= prune
+        return overlap(lows, highs, box, anchor, sizes, True) >= prune
     for axis in range(lows.shape[1]):
         centre = (lows[box, axis] + highs[box, axis]) / 2
         if centre < anchor[axis] or centre > anchor[axis] + sizes[axis]:
@@ -92,8 +92,9 @@ def place_window(key, counter, fixed, extents, scaling, pairs, ratios, anchor, s
         for pair in range(pairs.shape[0]):
             if not to_ratio(sizes, pairs[pair, 0], pairs[pair, 1], ratios[pair, 0], ratios[pair, 1]):
                 fits = False
-    for axis in range(ndim):
-        anchor[axis] = (1.0 - sizes[axis]) * unit(key, counter + np.uint64(ndim + axis))
+    if fits:
+        for axis in range(ndim):
+            anchor[axis] = (1.0 - sizes[axis]) * unit(key, counter + np.uint64(ndim + axis))
     return fits
 
 
@@ -127,6 +128,7 @@ def find_window(
     ndim, count = lows.shape[1], lows.shape[0]
     found_anchor, found_sizes = np.zeros(ndim), np.ones(ndim)
     best, tried = -1.0, 0
+    hardest = 0  # the box that decided about the last window: it is often the first to decide about the next one
     counter, step = np.uint64(0), np.uint64(2 * ndim)
     while tried < total:
         choice = int(unit(key, counter) * (thresholds.size + no_crop))
@@ -147,19 +149,21 @@ def find_window(
             if best < 0 and fixed[0] > 0:
                 found_anchor[:] = anchor
                 found_sizes[:] = sizes
-            metric, stay = 1.0 if every or count == 0 else 0.0, count == 0
-            for box in range(count):
-                share, union = overlaps(lows, highs, box, anchor, sizes)
-                value = share if by_overlap else union
+            metric = 1.0 if every or count == 0 else 0.0
+            for turn in range(0 if every else 1, count + 1 if count else 0):
+                box = turn - 1 if turn else hardest
+                value = overlap(lows, highs, box, anchor, sizes, by_overlap)
                 metric = min(metric, value) if every else max(metric, value)
                 if every and metric <= best and metric < thresholds[choice]:  # further boxes can only make it smaller
-                    stay = False
+                    hardest = box
                     break
-                stay |= stays(lows, highs, box, anchor, sizes, prune)
-            if not stay:
-                continue
-            enough = metric >= thresholds[choice]
-            if enough or metric > best:
+            better, stay = metric >= thresholds[choice] or metric > best, count == 0
+            for box in range(count):
+                if not better or stay:
+                    break
+                stay = stays(lows, highs, box, anchor, sizes, prune)
+            if better and stay:
+                enough = metric >= thresholds[choice]
                 best = metric
                 found_anchor[:] = anchor
                 found_sizes[:] = sizes

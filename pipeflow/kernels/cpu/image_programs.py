@@ -16,7 +16,7 @@ from pipeflow.kernels.cpu.jit import kernel, types_of
 from pipeflow.kernels.cpu.kernel_calls import own_kernels
 from pipeflow.kernels.cpu.normalize import to_planes, to_rows
 from pipeflow.kernels.cpu.random_windows import NO_WINDOW, place_of
-from pipeflow.kernels.cpu.resample import CUBIC, EDGE, LANCZOS3, NEAREST, resample, resample_plane, taps
+from pipeflow.kernels.cpu.resample import CUBIC, EDGE, LANCZOS3, NEAREST, pick_pixels, resample, resample_plane, taps
 
 # How the extents of a resize are computed from the wanted ones: each by itself, by the scale of the only given one, or by the
 # largest or the smallest scale.
@@ -242,6 +242,9 @@ def resize_image(source, geometry, out):
     """Resizes an image, and writes a window of it in interleaved rows of any number of channels."""
     channels = out.shape[2]
     y, x = table_of(geometry, 0), table_of(geometry, 1)
+    if y[1].shape[1] == 1 and x[1].shape[1] == 1:
+        pick_pixels(source, y[0], x[0], out)
+        return
     rows = source.reshape(source.shape[0], source.shape[1] * channels)
     if channels == 1:
         resample_plane(rows, y, x, out.reshape(out.shape[0], out.shape[1]))

@@ -152,6 +152,13 @@ def mirror(source, rows, size, pixel, upside_down, sideways, out):
             mirror_row(source[row : row + size], pixel, out[first : first + size])
 
 
+@kernel
+def take_frames(source, size, order, out):
+    """Copies the frames of `size` bytes with these numbers, one after another."""
+    for place in range(order.size):
+        copy_long_row(source, order[place] * size, size, out, place * size)
+
+
 @kernel(fastmath=False)
 def rectangle_axis(extent, anchor, size, anchor_of_extent, size_of_extent, centred):
     """Begin and end of a rectangle along an axis, in single precision as in DALI."""
@@ -221,6 +228,11 @@ def mirroring(dtype: np.dtype) -> list[Wanted]:
     general = mirror, types_of(flat, *[NUMBER] * 5, flat)
     rgb = mirror_rgb, types_of(BYTES, *[NUMBER] * 4, MIRRORED, BYTES)
     return [general, rgb] if dtype == np.uint8 else [general]
+
+
+def framing() -> list[Wanted]:
+    """The kernel that takes frames."""
+    return [(take_frames, types_of(BYTES, NUMBER, np.empty(0, np.int64), BYTES))]
 
 
 def erasing() -> list[Wanted]:

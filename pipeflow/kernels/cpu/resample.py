@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from pipeflow.kernels.cpu import enlarging
 from pipeflow.kernels.cpu.casting import as_type, cast
@@ -264,6 +266,25 @@ def pick(source, rows, columns, out):
                 p = np.uint64(columns[j])
                 for c in range(pixel):
                     target[j, c] = line[p, c]
+
+
+def pick_pixels(source, rows, columns, out):
+    """`pick` for the same elements, or for others to which they are converted without a loss (inside kernels)."""
+    raise NotImplementedError("pick_pixels is for compiled code")
+
+
+@overload(pick_pixels)
+def _pick_pixels(source, rows, columns, out):
+    def of_bytes(source, rows, columns, out):
+        if source.shape[2] == 3:
+            pick_rgb_bytes(source, source.shape[1], rows, columns, out)
+        else:
+            pick(source, rows, columns, out)
+
+    def of_others(source, rows, columns, out):
+        pick(source, rows, columns, out)
+
+    return of_bytes if source.dtype == types.uint8 and out.dtype == types.uint8 else of_others
 
 
 def axis_taps(
