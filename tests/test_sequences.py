@@ -119,6 +119,21 @@ def test_an_image_with_a_matrix_for_each_frame(op, values, arguments, layout):
             np.testing.assert_array_equal(np.asarray(sample), frames)
 
 
+def test_an_image_with_the_matrix_of_a_single_frame():
+    """The result is a sequence of one frame, also where all samples have as many numbers as a matrix without frames."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        images = fn.external_source(lambda: [IMAGE] * 2, layout="HWC")
+        return fn.warp_affine(images, fn.external_source(lambda: [MOVES[:1]] * 2, layout="FHW"), fill_value=0.0)
+
+    pipe = define()
+    pipe.build()
+    for _ in range(5):
+        (found,) = pipe.run()
+        assert [np.asarray(sample).shape for sample in found] == [(1, *IMAGE.shape)] * 2
+
+
 def test_the_sequence_of_an_image_is_known_to_the_graph():
     """If the types of both inputs are declared, that of the result has the axis of frames."""
     found = []

@@ -223,9 +223,11 @@ class Program:
         inputs = [columns[slot] for slot in step.step.inputs]
         require(all(memory.dtype.kind in "biuf" and memory.dtype.isnative for memory in inputs))  # as for other inputs
         op.check_dtype(inputs[0].dtype)
-        require(not op.layouts or layouts[step.step.inputs[0]] in op.layouts)
+        given = [layouts[slot] for slot in step.step.inputs]
+        require(not op.layouts or given[0] in op.layouts)
+        require(given[0][:1] == "F" or not op.frames_of(given))  # an image with a matrix for each frame
         calls = self._calls_of(number, batch, sample)
-        calls.inputs, calls.layouts = inputs, [layouts[slot] for slot in step.step.inputs]
+        calls.inputs, calls.layouts = inputs, given
         assert op.calls_hook is not None
         op.calls_hook(calls)
         for made, kept in self._later:
