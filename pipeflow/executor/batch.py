@@ -374,6 +374,14 @@ class BatchRun:
             known[key] = seeds.sample_keys(key, self.positions, self.epochs)
         return known[key]
 
+    def with_donors(self, keys: np.ndarray) -> np.ndarray:
+        """The keys of samples; one that is left out has its donor's: with other numbers a function might fail on good data."""
+        rows = list(self.hidden & self.donors.keys())
+        if rows:
+            keys = keys.copy()
+            keys[rows] = keys[[self.donors[row] for row in rows]]
+        return keys
+
     def column(self, slot: int, kind: Any) -> list[Any] | None:
         """The values of a slot as arguments of that kind, one for each sample; None if each must be converted by itself."""
         values = self.values[slot]

@@ -290,10 +290,14 @@ class Failures:
                         batch.given[row] = batch.given[made_of[0]]
 
     def take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
-        """Copies the samples of the sources from one row to another."""
+        """Copies the samples of the sources from one row to another; for a row that is left out, also the random numbers."""
         batch.columns.clear()
-        for step in self.plan.stages[0].steps:
+        batch.keys.clear()
+        drawn = [step for stage in self.plan.stages for step in stage.columns] if sample in batch.hidden else []
+        for step in (*self.plan.stages[0].steps, *drawn):
             for slot in step.outputs:
+                if batch.values[slot] is None:  # the columns of later stages are computed when these begin
+                    continue
                 put(batch, slot, sample, value_at(batch.values[slot], donor))
         for number, known in list(batch.origins.items()):
             if known is not None:

@@ -277,6 +277,41 @@ def test_later_functions_do_not_see_skipped_rows():
     assert batches == [len(good(0))]
 
 
+def unlucky(x, share):
+    """Fails for most random numbers, whatever the data."""
+    if share > 0.3:
+        raise ValueError(f"the share is {share}")
+    return x + share
+
+
+@pytest.mark.parametrize("options", [{"num_threads": 1}, {"num_threads": 3}, {"debug": True}], ids=str)
+def test_failures_by_random_numbers_where_samples_move(options):
+    """A row that is left out does its work with the data and the random numbers of a good one, so it does not fail again."""
+    size = 12
+
+    def batches(moves):
+        def definition():
+            data = fn.external_source(lambda batch: [np.full(2, batch * size + n, np.float32) for n in range(size)])
+            kept = fn.python_function(data, fn.random.uniform(range=(0.0, 1.0)), function=unlucky)
+            order = fn.batch_permutation()
+            return kept, fn.permute_batch(kept, indices=order) if moves else order
+
+        pipe = pipeline_def(batch_size=size, device_id=None, seed=3, on_error="skip", **options)(definition)()
+        pipe.build()
+        return [[[np.asarray(x).copy() for x in output] for output in pipe.run()] for _ in range(4)]
+
+    rows = 0
+    for batch, ((good, _), (own, moved)) in enumerate(zip(batches(False), batches(True))):
+        known = {int(x[0]): x for x in good}
+        assert len(good) < size
+        assert len(own) <= len(good)
+        rows += len(own)
+        for x in (*own, *moved):
+            assert np.array_equal(x, known[int(x[0])])
+            assert batch * size <= int(x[0]) < (batch + 1) * size
+    assert rows
+
+
 def test_a_function_of_whole_batches_fails_for_whole_batches():
     """What gets a whole batch cannot tell which row was bad: all rows follow the rule."""
     count = iter(range(10))

@@ -36,6 +36,7 @@ class BoundStep:
         traits = self.op.traits_of(self.constants)
         self.converts, self.meets, self.by_rows = traits.converts, traits.meets, traits.rows
         self.repeats = traits.repeats
+        self.by_sample = traits.granularity == "sample"
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
         self.sent = tuple(plan.slots[slot].memory == "pinned" for slot in step.outputs)
@@ -80,7 +81,8 @@ class BoundStep:
 
     def batch_keys(self, batch: BatchRun) -> np.ndarray:
         """The keys of all samples of a batch at this step."""
-        return batch.keys_at(self.step.key or 0)
+        keys = batch.keys_at(self.step.key or 0)
+        return batch.with_donors(keys) if batch.donors and self.by_sample else keys
 
     def sources(self, batch: BatchRun) -> Any:
         """The source_info of the samples, for operators that need it."""
