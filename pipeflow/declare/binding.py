@@ -13,7 +13,7 @@ from pipeflow import seeds
 from pipeflow.declare.opdef import OpDef, universal
 from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Node, Role
 from pipeflow.declare.specs import UNKNOWN, UnknownValue
-from pipeflow.declare.values import check_finite, convert, describe_kind, refused
+from pipeflow.declare.values import constant_of, convert, describe_kind, refused
 from pipeflow.errors import (
     BadArgument,
     Origin,
@@ -131,9 +131,9 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
             one_each = members and isinstance(value, (list, tuple)) and param.type not in ("ints", "floats", Any)
             try:
                 if one_each and len(value) == members:
-                    call.members[name] = [check_finite(param, convert(param.type, item)) for item in value]
+                    call.members[name] = [constant_of(param, item) for item in value]
                 else:
-                    call.constants[name] = _made(op, check_finite(param, convert(param.type, value)))
+                    call.constants[name] = _made(op, constant_of(param, value))
             except (TypeError, ValueError) as error:
                 problems.append(refused(BadArgument, param, error))
     for name, value in keywords.items():

@@ -64,6 +64,10 @@ ANY_NUMBER = frozenset(
 )
 
 
+# Constants that count in single precision, as in DALI: their product with an extent decides about the first pixel of a window.
+SINGLE = frozenset(("crop_pos_x", "crop_pos_y", "crop_pos_z"))
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of a declaration."""

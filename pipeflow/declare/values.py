@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import types
-from pipeflow.declare.parameters import Param, Role
+from pipeflow.declare.parameters import SINGLE, Param, Role
 from pipeflow.errors import add_notes
 
 
@@ -87,6 +87,12 @@ def convert(kind: Any, value: Any) -> Any:
     if (kind is Callable or typing.get_origin(kind) is Callable) and not callable(value):
         raise TypeError(f"must be callable, got {type(value).__name__} {value!r}")
     return value
+
+
+def constant_of(param: Param, value: Any) -> Any:
+    """A constant argument in the form that its kernel needs; TypeError or ValueError says what is accepted."""
+    value = check_finite(param, convert(param.type, value))
+    return float(np.float32(value)) if param.name in SINGLE else value
 
 
 def check_finite(param: Param, value: Any) -> Any:

@@ -137,6 +137,14 @@ def test_a_crop_starts_at_the_rounded_middle(extent, crop, anchor):
     assert fn.crop(data, crop_w=crop, crop_h=1, rounding="truncate")[0, 0, 0] == (extent - crop) // 2
 
 
+@pytest.mark.parametrize(("position", "first"), [(0.7, 3), (0.1, 1), (0.3, 2), (0.9, 4)])
+def test_a_position_between_two_pixels_counts_in_single_precision(position, first):
+    """0.7 of five free pixels is a little less than 3.5 in single precision; a constant and a value of a sample mean the same."""
+    windows = (fn.crop(ROW, crop=(1, 5), crop_pos_x=at) for at in (position, TensorListCPU([np.float32(position)])))
+    for window in windows:
+        assert np.ravel(window)[0] == ROW.ravel()[first]
+
+
 def test_a_crop_that_leaves_the_image_follows_its_policy():
     """An error with numbers, a padded copy, or what there is."""
     refused(r"from -1 to|Got: -1 to 12", RuntimeError, lambda: fn.crop(ROW, crop=(1, 13)))
