@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Out, Sample, Spec, default, operator
+from pipeflow.declare import Out, Sample, Spec, code_of, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.types import RGB, DALIImageType
 
@@ -56,6 +56,22 @@ def optical_flow(
     quality = round(2 * preset)
     given_hints = hints if enable_external_hints else None
     return kernels.optical_flow.flows(clip, quality, output_grid, given_hints, enable_temporal_hints, out)
+
+
+@optical_flow.ready
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    frames, height, width, channels = specs[0].shape
+    if (
+        len(specs) > 1
+        or frames < 2
+        or channels not in (1, 3)
+        or min(height, width) < LEAST
+        or args.enable_external_hints
+    ):
+        return None
+    flows, quality, single = kernels.optical_flow.flows, round(2 * args.preset), np.empty((0, 0, 2), np.float32)
+    means = code_of(kernels.optical_flow.means_of_squares, single, args.output_grid, single)
+    return lambda clip, out: flows(clip, quality, args.output_grid, None, args.enable_temporal_hints, out, means)
 
 
 @optical_flow.check

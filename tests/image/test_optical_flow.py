@@ -237,3 +237,14 @@ def test_broken_blocks_are_refused():
         broken[place] ^= rng.integers(1, 256, dtype=np.uint8)
         with contextlib.suppress(ValueError):  # another type would be a failure of ours
             assert fn.decoders.inflate(broken, shape=200).shape == (200,)
+
+
+@pytest.mark.parametrize("preset", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("extents", [(16, 16), (17, 143), (24, 200), (16, 1000), (143, 17)])
+def test_small_wide_frames(extents, preset):
+    """OpenCV chooses the scales of small frames by their width alone: in a wide frame it then read outside of its memory."""
+    clip = np.random.default_rng(2).integers(0, 256, (2, *extents, 3)).astype(np.uint8)
+    for _ in range(3):  # also the repeated call
+        found = fn.optical_flow(clip, preset=preset, output_grid=8)
+        assert np.isfinite(found).all()
+    assert found.shape == (1, -(-extents[0] // 8), -(-extents[1] // 8), 2)
