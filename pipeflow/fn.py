@@ -20,7 +20,7 @@ def _make(name: str) -> _Callable[..., _Any] | None:
     if name in _FORMER_NAMES:
         return _function(name, _registry[_FORMER_NAMES[name]])
     op = _registry.get(name)
-    return None if op is None or op.hidden else op
+    return None if op is None or op.hidden else op.function
 
 
 def _every() -> list[str]:

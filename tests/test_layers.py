@@ -481,7 +481,8 @@ def test_importing_pipeflow_does_not_do_what_only_a_built_pipeline_needs():
     ]
     program = (
         f"import sys, pipeflow\nloaded = lambda: [x for x in {late} if f'pipeflow.{{x}}' in sys.modules]\n"
-        "print(loaded(), pipeflow.fn.hsv.name, pipeflow.ops.ColorTwist.__name__, loaded(), 'params' in vars(pipeflow.fn.hsv))"
+        "print(loaded(), pipeflow.fn.hsv.op.name, pipeflow.ops.ColorTwist.__name__, loaded(), "
+        "'params' in vars(pipeflow.fn.hsv.op))"
     )
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=LONG)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import fn, progress
+from pipeflow import progress
 from pipeflow.compile import warmup
 from pipeflow.compile.first_batches import load_kernels
 from pipeflow.declare import find
@@ -33,15 +33,15 @@ def calls() -> Iterator[tuple[Any, dict[str, Any]]]:
     norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
     fused = find("random_resized_crop+crop_mirror_normalize")
     for dtype in (np.dtype(np.float32), np.dtype(np.float16)):
-        yield fn.crop_mirror_normalize, {"dtype": dtype, **norm}
+        yield find("crop_mirror_normalize"), {"dtype": dtype, **norm}
         second = {f"{name}_1": value for name, value in norm.items()}
         yield fused, {"size_0": (20, 30), "dtype_1": dtype, "key": 1, **second}
-    yield fn.crop_mirror_normalize, {"output_layout": "HWC", "dtype": np.dtype(np.float32), **norm}
-    yield fn.resize, {"size": (20, 30)}
-    yield fn.resize, {"size": (20, 30), "interp_type": 0}
-    yield fn.flip, {}
-    yield fn.rotate, {"angle": 30.0, "fill_value": 0.0}
-    yield fn.color_twist, {"hue": 30.0}
-    yield fn.brightness_contrast, {"contrast": 0.5}
-    yield fn.gaussian_blur, {"sigma": 1.0}
-    yield fn.cast, {"dtype": np.float32}
+    yield find("crop_mirror_normalize"), {"output_layout": "HWC", "dtype": np.dtype(np.float32), **norm}
+    yield find("resize"), {"size": (20, 30)}
+    yield find("resize"), {"size": (20, 30), "interp_type": 0}
+    yield find("flip"), {}
+    yield find("rotate"), {"angle": 30.0, "fill_value": 0.0}
+    yield find("color_twist"), {"hue": 30.0}
+    yield find("brightness_contrast"), {"contrast": 0.5}
+    yield find("gaussian_blur"), {"sigma": 1.0}
+    yield find("cast"), {"dtype": np.float32}

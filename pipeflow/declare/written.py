@@ -74,6 +74,7 @@ def call_of_short_form(
 
 
 INTEGERS = {int}
+FEW = 8  # the most items of a list that are compared by lines of their own
 
 
 def same_call(
@@ -101,8 +102,13 @@ def same_call(
     for place, (name, value) in enumerate(keywords.items()):
         names[f"value{place}"] = value[:] if type(value) is list else value
         if type(value) is list:
-            needs += [f"type(y{place} := keywords.get({name!r})) is list", f"len(y{place}) == len(value{place})"]
-            needs.append(f"all(map(is_, y{place}, value{place}))")
+            needs += [f"type(y{place} := keywords.get({name!r})) is list", f"len(y{place}) == {len(value)}"]
+            if len(value) > FEW:
+                needs.append(f"all(map(is_, y{place}, value{place}))")
+                continue
+            for number, item in enumerate(value):  # in a call of `map`, few items took three times as long
+                names[f"value{place}_{number}"] = item
+                needs.append(f"y{place}[{number}] is value{place}_{number}")
         else:
             same = f"(y{place} := keywords.get({name!r}, NO_KEY)) is value{place}"
             if type(value) is int:
@@ -113,11 +119,11 @@ def same_call(
     lines = ["def run(inputs, keywords):"]
     if random:
         lines.append('    key = keywords.get("key", NO_KEY)')
-    lines += [f"    if {' and '.join(needs)}:", "        try:"]
+    lines += ["    try:", f"        if {' and '.join(needs)}:"]
     if random:
         lines.append("            if type(key) is int: return work(inputs, key)")
         if inputs:
             lines.append("            if key is NO_KEY: return with_new_key(work, inputs)")
     else:
         lines.append("            return work(inputs, None)")
-    return function("\n".join([*lines, "        except Exception: pass"]), names)
+    return function("\n".join([*lines, "    except Exception: pass"]), names)

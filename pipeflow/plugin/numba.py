@@ -3,10 +3,11 @@
 import sys
 import types as _python_types
 
+from pipeflow import fn as _operators
 from pipeflow import ops
-from pipeflow.operators.numba_function import numba_function
 
 NumbaFunction = ops.NumbaFunction
+numba_function = _operators.numba_function
 
 fn = _python_types.ModuleType(f"{__name__}.fn", "Functions compiled by Numba as operators.")
 fn.experimental = _python_types.ModuleType(f"{__name__}.fn.experimental", fn.__doc__)  # type: ignore[attr-defined]

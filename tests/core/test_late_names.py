@@ -51,7 +51,7 @@ def test_what_is_listed_exists_and_what_exists_is_listed():
                 assert folder in dir(place)
                 place = getattr(place, folder)
             assert leaf in dir(place)
-            assert getattr(place, leaf) is op
+            assert getattr(place, leaf).op is op
     for place in (fn, ops, fn.readers, ops.experimental.decoders):
         assert [name for name in dir(place) if not hasattr(place, name)] == []
     assert set(pipeflow.__all__) <= set(dir(pipeflow))
@@ -104,6 +104,6 @@ def test_an_import_that_was_interrupted_is_made_again():
         "        importlib.machinery.SourceFileLoader.exec_module = real\n        raise KeyboardInterrupt\n"
         "importlib.machinery.SourceFileLoader.exec_module = once\n"
         "try:\n    fn.posterize\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
-        "print(fn.posterize.name, fn.posterize.infer_hook is not None)"
+        "print(fn.posterize.op.name, fn.posterize.op.infer_hook is not None)"
     )
     assert run(program) == ["interrupted", "posterize", "True"]
