@@ -199,8 +199,8 @@ SET = [
     (framed, [SOUNDS], True),
     (as_16_bits, [SOUNDS], True),
     (without_silence, [SOUNDS], True),
-    (decibels, [SOUNDS], False),  # the maximum of floats, for the sign of a zero
-    (standardized, [FLOATS], False),  # the mean of floats
+    (decibels, [SOUNDS], False),  # the logarithm
+    (standardized, [FLOATS], True),
 ]
 FAST = {"between_0_and_1", "gray_of_bytes", "masked_by_brightness", "standardized"}
 

@@ -31,6 +31,15 @@ def reduction_of(called: Any, method: str, call: Any, names: Any) -> Callable[..
     return None if axes is None else _reduction(_NAMES[name], axes)
 
 
+def flip_of(call: Any, names: Any) -> Callable[..., Any] | None:
+    """The function of this file for ``np.flip(x, axis)``; None if the axis is not a constant."""
+    given = [*call.args[1:], *(variable for word, variable in call.kws if word == "axis")]
+    if len(call.args) + len(call.kws) > 2 or len(given) != len(call.args) + len(call.kws) - 1 or call.vararg:
+        return None
+    axes = _axes(given[0], names) if given else ()
+    return None if axes is None else _flip(axes)
+
+
 def _axes(variable: Any, names: Any) -> Axes | None:
     """The axes that an argument names; None if they are not constants."""
     value = names.definitions.get(variable.name)
@@ -48,6 +57,36 @@ _made: set[Any] = set()
 def is_reduction(function: Any) -> bool:
     """True for a function of this file."""
     return getattr(function, "__module__", "") == __name__ and function in _made
+
+
+@cache
+def _flip(axes: Axes) -> Callable[..., Any]:
+    """The function that Numba compiles for a flip along these axes, or all of them."""
+
+    def flipped(array):
+        raise NotImplementedError
+
+    @overload(flipped)
+    def _(array):
+        if not isinstance(array, types.Array) or not all(-array.ndim <= axis < array.ndim for axis in axes):
+            return None
+        turned = {axis % array.ndim for axis in axes} if axes else {*range(array.ndim)}
+        if (axes and len(turned) != len(axes)) or not array.ndim:
+            return None
+        steps = ", ".join("::-1" if axis in turned else ":" for axis in range(array.ndim))
+        namespace: dict[str, Any] = {}
+        exec(f"def along(array): return array[{steps}]", namespace)
+        return namespace["along"]
+
+    return _declared(flipped)
+
+
+def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with a new implementation: a compiler is at work, and read the declarations before."""
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+    _made.add(function)
+    return function
 
 
 @cache
@@ -92,10 +131,7 @@ def _reduction(name: str, axes: Axes) -> Callable[..., Any]:
 
         return along
 
-    cpu_target.typing_context.refresh()  # a compiler is at work, and read the declarations before
-    cpu_target.target_context.refresh()
-    _made.add(reduced)
-    return reduced
+    return _declared(reduced)
 
 
 def _kernel(combine: Callable[..., Any]) -> Any:

@@ -12,7 +12,7 @@ some functions round in another way. Two passes of the compiler correct this:
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
-from numba.core import errors, ir, ir_utils
+from numba.core import ir, ir_utils
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.dispatcher import Dispatcher
@@ -28,9 +28,10 @@ from numba.core.typed_passes import NopythonRewrites, NopythonTypeInference
 from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 from numba.np import numpy_support
 
-from pipeflow.kernels.cpu.axis_reductions import is_reduction, reduction_of
-from pipeflow.kernels.cpu.flat_functions import works_by_elements
+from pipeflow.kernels.cpu.axis_reductions import flip_of, is_reduction, reduction_of
+from pipeflow.kernels.cpu.flat_functions import is_mask, works_by_elements
 from pipeflow.kernels.cpu.flat_loops import FlatLoops
+from pipeflow.kernels.cpu.float_reductions import FLOAT_HELPERS, PAIRS, whole_reduction
 from pipeflow.kernels.cpu.numpy_numbers import (
     HELPERS,
     as_cast,
@@ -42,9 +43,28 @@ from pipeflow.kernels.cpu.numpy_numbers import (
     as_weak,
     element_of,
     flat,
+    selected,
     store,
     where,
     with_axes,
+)
+from pipeflow.kernels.cpu.paths import WEAK, check_copies, check_paths, check_texts
+from pipeflow.kernels.cpu.python_numbers import (
+    CHECKED,
+    PYTHON_HELPERS,
+    NotExact,
+    absolute,
+    apart,
+    as_ceil,
+    as_double,
+    as_floor,
+    as_limit,
+    as_rounded,
+    as_square,
+    check_limits,
+    is_limit,
+    rounded,
+    sign_of,
 )
 from pipeflow.kernels.cpu.variables import Names, is_python_number
 
@@ -68,20 +88,29 @@ _ANY_TYPE = _words(
     "rint sign negative square isnan isfinite isinf logical_and logical_or logical_not logical_xor any all add "
     "subtract multiply divide true_divide greater greater_equal less less_equal equal not_equal concatenate stack "
     "vstack hstack column_stack flip fliplr flipud rot90 roll transpose reshape ravel flatten copy "
-    "append ascontiguousarray expand_dims swapaxes repeat take count_nonzero nonzero array asarray diff atleast_1d fill "
-    "float32 float64 intp int64 eye identity"
+    "append ascontiguousarray expand_dims swapaxes moveaxis dstack split argwhere repeat "
+    "take count_nonzero nonzero array asarray diff atleast_1d fill float32 float64 intp int64 eye identity"
 )
 # Functions that do so only for integers and Booleans.
 _WHOLE_NUMBERS = _words(
     "sum prod cumsum min max amin amax argmin argmax sort unique searchsorted bincount bitwise_and bitwise_or "
-    "bitwise_xor invert bitwise_not minimum maximum arange dot floor_divide remainder mod"
+    "bitwise_xor invert bitwise_not minimum maximum arange dot remainder mod"
 )
 _DRAWS = {"random", "uniform", "integers"}
-_BUILTINS = {len, int, float, bool, abs, range, slice}
-_BUILTINS_OF_WHOLE_NUMBERS = {min, max, sum, round}
+_BUILTINS = {len, int, float, bool, range, slice, zip, enumerate}
 _CASTS_WEAK = {"clip": 0, "add": 0, "subtract": 0, "multiply": 0, "divide": 0, "true_divide": 0}
 _CASTS_WEAK |= {"minimum": 0, "maximum": 0}
 _LIBRARIES = {"numpy", "math", "numba"}
+_VIEWS = {np.reshape, np.ravel, np.transpose, np.swapaxes, np.expand_dims, np.flipud, np.fliplr}
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    math.floor: as_floor,
+    math.ceil: as_ceil,
+    round: as_rounded,
+    abs: absolute,
+    np.sign: sign_of,
+    np.round: rounded,
+    np.around: rounded,
+}
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -103,6 +132,7 @@ class KeepTypes(FunctionPass):
                 if isinstance(statement.value, ir.Arg):
                     self._default(statement, state.args)
         names = Names(state.func_ir.blocks)
+        state.metadata[WEAK] = frozenset(names.weak)
         for block in state.func_ir.blocks.values():
             block.body = [new for statement in block.body for new in self._changed(statement, block.scope, names)]
         state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
@@ -133,6 +163,9 @@ class KeepTypes(FunctionPass):
             return held
 
         if isinstance(statement, (ir.SetItem, ir.StaticSetItem)):
+            if names.is_inferred(statement.target):
+                yield statement
+                return
             if names.is_weak(statement.value):
                 statement.value = call(as_weak, statement.value, statement.target)
             statement.value = call(as_stored, statement.value, statement.target)
@@ -145,32 +178,44 @@ class KeepTypes(FunctionPass):
             if isinstance(value, (ir.Global, ir.FreeVar)) and _is_own(value.value):
                 value.value = compiled(value.value, self.exact)
             elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
-                self._operands(value, names, call)
+                statement.value = self._operands(value, names, call)
+            elif isinstance(value, ir.Expr) and value.op == "static_getitem":
+                statement.value = names.setting(value) or value
+            elif isinstance(value, ir.Expr) and value.op == "getitem" and is_mask(value.index, names):
+                statement.value = call(selected, value.value, value.index)
             elif isinstance(value, ir.Expr) and value.op == "call":
                 statement.value = self._call(value, names, call, known)
         yield from before
         yield statement
 
     @staticmethod
-    def _operands(value: Any, names: Names, call: Callable[..., Any]) -> None:
+    def _operands(value: Any, names: Names, call: Callable[..., Any]) -> Any:
+        """The operation or the call that replaces an operation."""
         if value.fn in _POWERS and names.constant(value.rhs) == 2:  # NumPy multiplies for a square
             inplace = value.fn is operator.ipow
             value.fn = operator.imul if inplace else operator.mul
             if inplace:
                 value.immutable_fn = operator.mul
             value.rhs = value.lhs
-            return
+        left, right = names.is_weak(value.lhs), names.is_weak(value.rhs)
         change = as_compared if value.fn in _COMPARISONS else as_divisor if value.fn is operator.truediv else as_weak
-        if names.is_weak(value.lhs) and not names.is_weak(value.rhs):
+        if left and right:
+            checked = CHECKED.get(value.fn)
+            if checked is not None and _may_grow(value, names):
+                return call(checked, value.lhs, value.rhs)
+        elif left:
             value.lhs = call(change, value.lhs, value.rhs)
-        elif names.is_weak(value.rhs) and not names.is_weak(value.lhs):
+        elif right:
             value.rhs = call(change, value.rhs, value.lhs)
-        elif value.fn is operator.truediv and not names.is_weak(value.lhs):
+        elif value.fn is operator.truediv and value.lhs is not value.rhs:
             # A call ends the loop that Numba makes of neighbouring operations: not between this one and another, if possible.
             if _is_operation(value.rhs, names) and not _is_operation(value.lhs, names):
                 value.lhs = call(as_divided, value.lhs, value.rhs)
             else:
                 value.rhs = call(as_divided, value.rhs, value.lhs)
+        if value.op == "inplace_binop" and not right and _may_be_view(value.rhs, names):
+            value.rhs = call(apart, value.rhs, value.lhs)
+        return value
 
     @staticmethod
     def _call(value: Any, names: Names, call: Callable[..., Any], known: Callable[[Any], Any]) -> Any:
@@ -178,6 +223,19 @@ class KeepTypes(FunctionPass):
         called, method = names.value_of(value.func), names.method_of(value.func)
         if called is int and len(value.args) == 1:
             return call(as_integer, value.args[0])
+        one_argument = len(value.args) == 1 and not value.kws and not value.vararg
+        replaced = _REPLACED.get(called) if isinstance(called, Hashable) else None
+        if replaced is not None and one_argument:
+            return call(replaced, value.args[0])
+        if called in (math.sqrt, math.fabs) and one_argument:
+            value.args = [call(as_square if called is math.sqrt else as_double, value.args[0])]
+            return value
+        whole = whole_reduction(called, method, value)
+        if whole is not None:
+            return call(whole, value.args[0] if called is not None else names.definitions[value.func.name].value)
+        if called is None and method in ("integers", "uniform"):
+            check_limits(value, method, names, call)
+            return value
         if called is None and method == "astype" and len(value.args) == 1 and not value.kws:
             array = names.definitions[value.func.name].value
             wanted = _element_type(names.constant(value.args[0]) or names.value_of(value.args[0]))
@@ -186,6 +244,9 @@ class KeepTypes(FunctionPass):
             number = names.constant(value.args[0])
             if type(number) is int and np.iinfo(called).min <= number <= np.iinfo(called).max:
                 return ir.Const(called(number), value.loc)
+        if called is np.flip and value.args:
+            turned = flip_of(value, names)
+            return value if turned is None else call(turned, value.args[0])
         reduced = reduction_of(called, method, value, names)
         if reduced is not None:
             array = value.args[0] if called is not None else names.definitions[value.func.name].value
@@ -196,6 +257,7 @@ class KeepTypes(FunctionPass):
                 call(as_weak, each, strong[0]) if strong and names.is_weak(each) else each for each in value.args[1:]
             ]
             return call(where, value.args[0], *chosen)
+        limits = _limits(value, called, method, names)
         first = _CASTS_WEAK.get(getattr(called, "__name__", "")) if called is not None else None
         if first is not None and not value.kws:
             strong = [argument for argument in value.args[first:] if not names.is_weak(argument)]
@@ -204,6 +266,10 @@ class KeepTypes(FunctionPass):
                     call(as_weak, argument, strong[0]) if place >= first and names.is_weak(argument) else argument
                     for place, argument in enumerate(value.args)
                 ]
+        if isinstance(called, Hashable) and called in PAIRS and len(value.args) == 2 and not value.kws:
+            return call(PAIRS[called], *value.args)
+        value.args = [call(as_limit, one) if place in limits else one for place, one in enumerate(value.args)]
+        value.kws = [(word, call(as_limit, one) if word in limits else one) for word, one in value.kws]
         return value
 
 
@@ -213,6 +279,37 @@ class KeepTypesClosely(KeepTypes):
 
     _name = "pipeflow_keep_types_closely"
     exact = False
+
+
+def _may_grow(value: Any, names: Names) -> bool:
+    """True if the result of an operation of Python numbers may be an integer of more than 64 bits."""
+    bits = names.bits_of(value.lhs), names.bits_of(value.rhs)
+    if not all(bits):
+        return False
+    if value.fn in (operator.mul, operator.imul):
+        return sum(bits) > 63
+    return value.fn not in (operator.add, operator.iadd, operator.sub, operator.isub) or max(bits) > 62
+
+
+def _may_be_view(variable: Any, names: Names) -> bool:
+    """True if an array may be a part of another one."""
+    value = names.definitions.get(variable.name)
+    if isinstance(value, ir.Var):
+        return _may_be_view(value, names)
+    if isinstance(value, ir.Expr) and value.op == "call":
+        return (
+            names.method_of(value.func) in ("reshape", "ravel", "transpose", "view")
+            or names.value_of(value.func) in _VIEWS
+        )
+    return value is None or (isinstance(value, ir.Expr) and value.op in ("getitem", "static_getitem", "getattr", "phi"))
+
+
+def _limits(value: Any, called: Any, method: str, names: Names) -> set[Any]:
+    """The places and words of the limits of ``clip`` that are not constants."""
+    if called is not np.clip and (called is not None or method != "clip"):
+        return set()
+    given = [*enumerate(value.args[called is not None :], called is not None), *value.kws]
+    return {place for place, variable in given if not is_limit(names.definitions.get(variable.name))}
 
 
 def _flatten(block: Any) -> None:
@@ -259,11 +356,8 @@ def _is_own(value: Any) -> bool:
         isinstance(value, FunctionType)
         and value.__module__.partition(".")[0] not in _LIBRARIES
         and value not in HELPERS
+        and value not in PYTHON_HELPERS
     )
-
-
-class NotExact(errors.TypingError):
-    """A part of a function that is not known to give NumPy's bits."""
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -278,6 +372,9 @@ class CheckExact(FunctionPass):
     def run_pass(self, state: Any) -> bool:
         """Checks one function after its types are known."""
         names = Names(state.func_ir.blocks)
+        check_paths(state, names)
+        check_copies(state, names)
+        check_texts(state, names)
         for block in state.func_ir.blocks.values():
             for statement in block.body:
                 if isinstance(statement, ir.StaticSetItem):
@@ -285,7 +382,7 @@ class CheckExact(FunctionPass):
                     _check_store(kinds[0], kinds[1], statement.loc)
                 value = getattr(statement, "value", None)
                 if isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop", "unary"):
-                    self._arithmetic(value, statement, state)
+                    self._arithmetic(value, statement, state, names)
                     if value.fn in _SHIFTS:
                         _check_shift(value, state.typemap[statement.target.name], names)
                 elif isinstance(value, ir.Expr) and value.op == "call":
@@ -293,7 +390,7 @@ class CheckExact(FunctionPass):
         return False
 
     @staticmethod
-    def _arithmetic(value: Any, statement: Any, state: Any) -> None:
+    def _arithmetic(value: Any, statement: Any, state: Any, names: Names) -> None:
         operands = [value.value] if value.op == "unary" else [value.lhs, value.rhs]
         kinds = [types.unliteral(state.typemap[operand.name]) for operand in operands]
         elements = [kind.dtype if isinstance(kind, types.Array) else kind for kind in kinds]
@@ -302,6 +399,10 @@ class CheckExact(FunctionPass):
         floats = any(isinstance(element, types.Float) for element in elements)
         if value.fn in _POWERS or value.fn is operator.matmul or (value.fn in _REMAINDERS and floats):
             raise NotExact(f"{value.fn.__name__} may round in another way", loc=statement.loc)
+        if value.fn in _QUOTIENTS and any(isinstance(kind, types.Array) for kind in kinds) and not floats:
+            divisor = _constant(value.rhs, names)
+            if isinstance(elements[1], types.Integer) and elements[1].signed and divisor in (None, -1):
+                raise NotExact("the smallest integer may be divided by -1", loc=statement.loc)
         unsigned = types.uint64 in elements
         if unsigned and any(isinstance(element, types.Integer) and element.signed for element in elements):
             raise NotExact("uint64 next to signed integers", loc=statement.loc)
@@ -332,7 +433,13 @@ class CheckExact(FunctionPass):
             return
         if called is store:
             _check_store(arguments[0], arguments[2], value.loc)
-        if called in HELPERS or called in _BUILTINS or is_reduction(called):
+        if (
+            called in HELPERS
+            or called in PYTHON_HELPERS
+            or called in FLOAT_HELPERS
+            or called in _BUILTINS
+            or is_reduction(called)
+        ):
             return
         whole = all(_is_whole(kind) for kind in arguments)
         if isinstance(receiver, types.NumPyRandomGeneratorType):
@@ -340,25 +447,38 @@ class CheckExact(FunctionPass):
         elif isinstance(receiver, types.DictType):
             known = name in ("get", "keys", "values", "items")
         elif called is not None and not method:
-            known = called in _BUILTINS_OF_WHOLE_NUMBERS and whole
+            known = called in (min, max) and whole
+            if called is sum:  # NumPy keeps the type of the elements
+                known = getattr(types.unliteral(arguments[0]), "dtype", None) == types.int64
         elif called is not None and getattr(math, name, None) is called:
             known = name in ("sqrt", "floor", "ceil", "fabs", "isnan", "isinf", "isfinite")
         else:
             known = name in _ANY_TYPE or (name in _WHOLE_NUMBERS and whole)
-            if name in ("mean", "sum") and arguments and _is_small(arguments[0]):
-                known = True
+        known = known or called is str or (isinstance(called, type) and issubclass(called, Exception))
+        if called in (np.array, np.asarray) and isinstance(arguments[0], types.List):
+            made = names.definitions.get(value.args[0].name)
+            if not (isinstance(made, ir.Expr) and made.op == "build_list" and made.items):
+                raise NotExact("an array of a list that may be empty", loc=value.loc)
+        if name == "mark_try_block":
+            raise NotExact("try: compiled code may raise where NumPy does not", loc=value.loc)
         if not known:
             raise NotExact(f"{name or 'a call'} may round in another way", loc=value.loc)
 
 
 def _check_shift(value: Any, result: Any, names: Names) -> None:
     """NumPy shifts elements by any number of bits; compiled code gives any result if there are not so many."""
-    shift = names.definitions.get(value.rhs.name)
-    if isinstance(shift, ir.Expr) and shift.op == "call" and names.value_of(shift.func) is as_weak:
-        shift = names.definitions.get(shift.args[0].name)
-    bits = shift.value if isinstance(shift, ir.Const) else -1
+    shift = _constant(value.rhs, names)
+    bits = -1 if shift is None else shift
     if isinstance(result, types.Array) and not 0 <= bits < getattr(result.dtype, "bitwidth", 0):
         raise NotExact("a shift of an array that may be by more bits than its elements have", loc=value.loc)
+
+
+def _constant(operand: Any, names: Names) -> Any:
+    """The value of an operand that is a constant of the code; None for any other."""
+    value = names.definitions.get(operand.name)
+    if isinstance(value, ir.Expr) and value.op == "call" and names.value_of(value.func) is as_weak:
+        return names.constant(value.args[0])
+    return value.value if isinstance(value, ir.Const) else None
 
 
 def _check_store(target: Any, value: Any, place: Any) -> None:
@@ -369,6 +489,7 @@ def _check_store(target: Any, value: Any, place: Any) -> None:
 
 
 _SHIFTS = {operator.lshift, operator.rshift, operator.ilshift, operator.irshift}
+_QUOTIENTS = {operator.floordiv, operator.ifloordiv}
 _DIVISIONS = {operator.truediv, operator.itruediv}
 
 
@@ -379,12 +500,6 @@ def _is_whole(kind: Any) -> bool:
     if isinstance(kind, (types.Array, types.List)):
         kind = kind.dtype
     return not isinstance(kind, (types.Float, types.Complex))
-
-
-def _is_small(kind: Any) -> bool:
-    """True for an array whose sum fits into a float64 without rounding."""
-    element = element_of(kind)
-    return isinstance(element, types.Boolean) or (isinstance(element, types.Integer) and element.bitwidth <= 32)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

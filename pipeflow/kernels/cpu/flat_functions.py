@@ -51,7 +51,7 @@ def _by_elements(statement: Any, names: Names) -> bool:
     if isinstance(statement, (ir.Del, ir.Return)):
         return True
     if isinstance(statement, ir.SetItem):
-        return _is_mask(statement.index, names)
+        return is_mask(statement.index, names)
     if not isinstance(statement, ir.Assign):
         return False
     value = statement.value
@@ -87,8 +87,9 @@ def _is_number_type(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, np.generic)
 
 
-def _is_mask(variable: Any, names: Names) -> bool:
+def is_mask(variable: Any, names: Names) -> bool:
+    """True for the result of a comparison, and for combinations of such results."""
     value = names.definitions.get(variable.name)
     if isinstance(value, ir.Var):
-        return _is_mask(value, names)
-    return isinstance(value, ir.Expr) and getattr(value, "fn", None) in _MASKS
+        return is_mask(value, names)
+    return isinstance(value, ir.Expr) and value.op in ("binop", "unary") and value.fn in _MASKS

@@ -45,6 +45,11 @@ def store(target: Any, index: Any, value: Any) -> None:
     target[index] = value
 
 
+def selected(array: Any, mask: Any) -> Any:
+    """``array[mask]``, for a mask with one axis or more."""
+    return array[mask]
+
+
 def where(condition: Any, one: Any, other: Any) -> Any:
     """``np.where(condition, one, other)``."""
     return np.where(condition, one, other)
@@ -70,7 +75,7 @@ def with_axes(result: Any, array: np.ndarray) -> Any:
     return result.reshape(array.shape)
 
 
-def _rule(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def rule(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers the implementations of a function by types. Numba compares signatures, so the implementations have no
     annotations.
     """
@@ -120,7 +125,7 @@ def _weak_float(weak: Any, element: Any) -> Callable[..., Any]:
     return lambda value, other: value
 
 
-@_rule(as_weak)
+@rule(as_weak)
 def _(value: Any, other: Any) -> Any:
     weak, element = types.unliteral(value), element_of(other)
     if isinstance(element, types.Integer) and isinstance(weak, types.Integer):
@@ -128,13 +133,13 @@ def _(value: Any, other: Any) -> Any:
     return _weak_float(weak, element)
 
 
-@_rule(as_divisor)
+@rule(as_divisor)
 def _(value: Any, other: Any) -> Any:
     element = element_of(other)
     return _weak_float(types.unliteral(value), types.float64 if isinstance(element, _WHOLE) else element)
 
 
-@_rule(as_divided)
+@rule(as_divided)
 def _(value: Any, other: Any) -> Any:
     kinds = [types.unliteral(kind) for kind in (value, other)]
     arrays = [isinstance(kind, types.Array) for kind in kinds]
@@ -143,12 +148,12 @@ def _(value: Any, other: Any) -> Any:
     return (lambda value, other: value.astype(np.float64)) if arrays[0] else (lambda value, other: np.float64(value))
 
 
-@_rule(as_compared)
+@rule(as_compared)
 def _(value: Any, other: Any) -> Any:
     return _weak_float(types.unliteral(value), element_of(other))
 
 
-@_rule(as_stored)
+@rule(as_stored)
 def _(value: Any, other: Any) -> Any:
     value, element = types.unliteral(value), element_of(other)
     if isinstance(element, types.Integer) and isinstance(value, types.Float):
@@ -164,7 +169,7 @@ def _(value: Any, other: Any) -> Any:
     return lambda value, other: value
 
 
-@_rule(store)
+@rule(store)
 def _(target: Any, index: Any, value: Any) -> Any:
     masked = isinstance(index, types.Array) and isinstance(index.dtype, types.Boolean)
     number = isinstance(types.unliteral(value), (types.Number, types.Boolean))
@@ -185,6 +190,20 @@ def _(target: Any, index: Any, value: Any) -> Any:
             _put_rows(target.reshape(target.size), index.reshape(index.size), value)
 
         return convert
+    if masked and isinstance(value, types.Array) and target.layout == "C" and index.ndim <= target.ndim:
+        axes, rows = index.ndim, value.ndim > target.ndim - index.ndim
+
+        def convert(target: Any, index: Any, value: Any) -> None:
+            if target.shape[:axes] != index.shape:
+                raise IndexError("the mask has another shape than the array")
+            mask = np.ascontiguousarray(index).reshape(index.size)
+            width = target.size // max(index.size, 1)
+            count = np.count_nonzero(mask) if rows else 1
+            if value.size != count * width or value.shape[rows:] != target.shape[axes:]:
+                raise ValueError("the values do not have the shape of the mask")
+            _put_each(target.reshape(target.size), mask, value.copy().reshape(value.size), width, rows)
+
+        return convert if value.ndim - rows == target.ndim - index.ndim else None
     if masked and number and index.ndim > 1:
 
         def convert(target: Any, index: Any, value: Any) -> None:
@@ -224,6 +243,47 @@ def _put_rows(target, mask, value):
 
 
 @numba.njit(nogil=True, boundscheck=False)
+def _put_each(target, mask, values, width, rows):
+    """Writes elements where a mask is true: others for each place of the mask, or with ``rows`` false the same ones."""
+    place = 0
+    for row in range(mask.size):
+        if mask[row]:
+            for column in range(width):
+                target[row * width + column] = values[place + column]
+            place += width if rows else 0
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _select(array, mask, width, out):
+    place = 0
+    for row in range(mask.size):
+        if mask[row]:
+            for column in range(width):
+                out[place + column] = array[row * width + column]
+            place += width
+
+
+@rule(selected)
+def _(array: Any, mask: Any) -> Any:
+    if not (isinstance(array, types.Array) and isinstance(mask, types.Array) and isinstance(mask.dtype, types.Boolean)):
+        return lambda array, mask: array[mask]
+    axes = mask.ndim
+    if axes > array.ndim or axes == 0:
+        return None
+
+    def select(array: Any, mask: Any) -> Any:
+        if array.shape[:axes] != mask.shape:
+            raise IndexError("the mask has another shape than the array")
+        chosen = np.ascontiguousarray(mask).reshape(mask.size)
+        result = np.empty((np.count_nonzero(chosen),) + array.shape[axes:], array.dtype)
+        width = array.size // max(mask.size, 1)
+        _select(np.ascontiguousarray(array).reshape(array.size), chosen, width, result.reshape(result.size))
+        return result
+
+    return select
+
+
+@numba.njit(nogil=True, boundscheck=False)
 def _choose(condition, one, other, result):
     for place in range(result.size):
         chosen, rest = one[place], other[place]
@@ -237,7 +297,7 @@ def _choose_or_number(condition, one, other, result):
         result[place] = chosen if condition[place] else other
 
 
-@_rule(where)
+@rule(where)
 def _(condition: Any, one: Any, other: Any) -> Any:
     choices = [types.unliteral(kind) for kind in (one, other)]
     arrays = [kind for kind in (condition, *choices) if isinstance(kind, types.Array)]
@@ -292,14 +352,16 @@ def _inside(low: float, high: float, wide: bool) -> Any:
     return register_jitable(lambda value: value > low - 1 and value < high + 1)
 
 
-@_rule(as_integer)
+in_64_bits = _inside(-(2.0**63), 2.0**63, True)
+
+
+@rule(as_integer)
 def _(value: Any) -> Any:
     kind = types.unliteral(value)
     if isinstance(kind, types.Float):
-        inside = _inside(-(2.0**63), 2.0**63, True)
 
         def convert(value: Any) -> Any:
-            if not inside(value):
+            if not in_64_bits(value):
                 raise OverflowError("a number has more than 64 bits")
             return np.int64(value)
 
@@ -309,7 +371,7 @@ def _(value: Any) -> Any:
     return lambda value: np.int64(value)
 
 
-@_rule(as_cast)
+@rule(as_cast)
 def _(value: Any, dtype: Any) -> Any:
     if not isinstance(value, types.Array) or not isinstance(dtype, types.NumberClass):
         return None
@@ -329,16 +391,31 @@ def _(value: Any, dtype: Any) -> Any:
     return lambda value, dtype: value.astype(dtype)
 
 
-@_rule(flat)
+@rule(flat)
 def _(array: Any) -> Any:
     return lambda array: array.reshape(array.size)
 
 
-@_rule(with_axes)
+@rule(with_axes)
 def _(result: Any, array: Any) -> Any:
     if isinstance(result, types.Array):
         return lambda result, array: result.reshape(array.shape)
     return lambda result, array: result
 
 
-HELPERS = {flat, with_axes, as_weak, as_divided, as_divisor, as_compared, as_stored, store, as_integer, as_cast, where}
+HELPERS = {
+    *(
+        flat,
+        with_axes,
+        as_weak,
+        as_divided,
+        as_divisor,
+        as_compared,
+        as_stored,
+        store,
+        selected,
+        as_integer,
+        as_cast,
+        where,
+    )
+}

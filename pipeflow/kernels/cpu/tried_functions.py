@@ -24,6 +24,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.np import numpy_support
 
 from pipeflow import timing
 from pipeflow.kernels import cpu as kernels
@@ -61,6 +62,7 @@ class _TriedVersion:
         self.call: Callable[..., Any] | None = None
         self.native: Any = None  # the same for programs; None if no program can call it
         self.form: Any = None  # the types of the plain results
+        self.returned: Any = None  # Numba's type of the compiled results, if it is known
         self.trusted = False
         self.agreed = 0
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
@@ -111,13 +113,13 @@ class Tried:
             begun = timing.processor()
         try:
             result = call(*[_read_only(array) for array in arrays], **named)
+            if trial.trusted:
+                trial.left -= 1
+                if trial.left > 0:
+                    return _as_plain(result, trial.form)
+                trial.left = trial.every
         except Exception as raised:
             error = raised
-        if error is None and trial.trusted:
-            trial.left -= 1
-            if trial.left > 0:
-                return _as_plain(result, trial.form)
-            trial.left = trial.every
         if before is not None:
             generator.bit_generator.state = before
         kept = [array.copy() for array in arrays] if error is not None else arrays
@@ -165,6 +167,7 @@ class Tried:
             try:
                 if trial.form is None:
                     trial.form = _form_of(plain)
+                    _check_numbers(trial.returned, trial.form)
                 found = _difference(_as_plain(result, trial.form), plain, self.tolerance)
             except (TypeError, ValueError, OverflowError) as error:
                 found = str(error)
@@ -234,7 +237,10 @@ class Tried:
                 made = self._compiled()
                 types = [array_type(dtype, ndim, True) for dtype, ndim in kinds]
                 named_types = {name: numba.typeof(value) for name, value in named.items()}
-                made.compile(tuple(made._compiler.fold_argument_types(types, named_types)[1]))  # type: ignore[attr-defined]
+                signature = tuple(made._compiler.fold_argument_types(types, named_types)[1])  # type: ignore[attr-defined]
+                made.compile(signature)
+                if isinstance(made, Dispatcher):
+                    trial.returned = made.overloads[signature].signature.return_type
                 with suppress(Exception):  # a type that programs do not know: the calls come from Python
                     trial.native = kernels.user_calls.native(made, types, draws="rng" in named)
                 trial.report = TrialReport("comparing")
@@ -311,6 +317,17 @@ def _form_of(plain: Any) -> Any:
     if isinstance(plain, (bool, int, float, np.generic)):
         return type(plain)
     raise TypeError(f"a result of type {type(plain).__name__} is not compared")
+
+
+def _check_numbers(returned: Any, form: Any) -> None:
+    """Raises an error if compiled numbers have more values than the plain ones, which wrap around or round earlier."""
+    if isinstance(form, tuple) and isinstance(returned, numba.types.BaseTuple):
+        for one, part in zip(returned, form[1]):
+            _check_numbers(one, part)
+    elif isinstance(form, type) and isinstance(returned, (numba.types.Integer, numba.types.Float, numba.types.Boolean)):
+        kind, wanted = numpy_support.as_dtype(returned), np.asarray(form(0)).dtype
+        if kind != wanted and (kind.kind != "f" or not np.can_cast(kind, wanted)):
+            raise TypeError(f"a number of type {kind} instead of {wanted}")
 
 
 def _copy(plain: Any, copies: list[np.ndarray]) -> None:

@@ -8,14 +8,15 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache, partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numba
 import numpy as np
-from numba.core import errors
+from numba.core import errors, ir
 from numba.core.dispatcher import Dispatcher
 from numba.np import numpy_support
 
@@ -53,8 +54,23 @@ def kept_on_disk(compiled: Dispatcher, function: Callable[..., Any], stamp: str)
     """Keeps the code that a dispatcher compiles in files with this stamp, if the function can be imported again."""
     # Kept code names the module of the function: if the module cannot be imported again, the code could not be loaded.
     again = getattr(function, "__module__", None) in sys.modules and os.path.isfile(function.__code__.co_filename)
-    if again and folder_for(FOLDER) is not None:
+    if again and folder_for(FOLDER) is not None and not _is_recursive(function, ()):
         keep(compiled, cache_class(lambda: stamp, lambda: FOLDER))
+
+
+def _is_recursive(function: Any, callers: tuple[Any, ...]) -> bool:
+    """True if a function calls itself, or one of its helpers does: code like this crashes after Numba has loaded it again."""
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, FunctionType) or (function.__module__ or "").partition(".")[0] in _LIBRARIES:
+        return False
+    if function in callers:
+        return True
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    found = [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    for cell in cells.values():
+        with suppress(ValueError):  # a cell may be empty
+            found.append(cell.cell_contents)
+    return any(_is_recursive(one, (*callers, function)) for one in found)
 
 
 def digest(function: Callable[..., Any]) -> str:
@@ -218,7 +234,11 @@ def _unexpected(error: Exception) -> str:
     """The reason of an error that Numba does not expect. It fails in this way if x *= 2 would change the type of an array."""
     frame = _last_frame(error)
     found = {} if frame is None else frame.f_locals
-    sign = _IN_PLACE.get(getattr(found.get("self"), "key", None))
+    owner = found.get("self")
+    key = (
+        None if isinstance(owner, ir.Inst) else getattr(owner, "key", None)
+    )  # an instruction has other errors for a name
+    sign = _IN_PLACE.get(key) if isinstance(key, Hashable) else None
     if sign:
         kinds = " and ".join(str(getattr(one, "dtype", one)) for one in found.get("args", ())[:2])
         return f"x {sign}= y with {kinds} would change the type of the array: write x[:] = x {sign} y"

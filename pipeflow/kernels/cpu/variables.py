@@ -1,9 +1,15 @@
 """The values and kinds of the variables of a function, read from the code that Numba makes of it."""
 
+import math
 from types import ModuleType
 from typing import Any
 
 from numba.core import ir
+from numba.np.unsafe.ndarray import empty_inferred
+
+_PYTHON_NUMBERS = (len, int, float, bool, range, math.floor, math.ceil, math.sqrt, math.fabs)
+_UNKNOWN = 64  # bits of an integer of which nothing is known
+_SIZE = 44  # bits of extents and places: no array has more elements
 
 
 class Names:
@@ -11,6 +17,7 @@ class Names:
 
     def __init__(self, blocks: dict[int, Any]) -> None:
         self.definitions: dict[str, Any] = {}
+        self._changed = _not_only_read(blocks)
         for block in blocks.values():
             for statement in block.find_insts(ir.Assign):
                 name = statement.target.name
@@ -36,6 +43,8 @@ class Names:
             return self.is_weak(value.lhs) and self.is_weak(value.rhs)
         if value.op == "phi":
             return all(item is not ir.UNDEFINED and self.is_weak(item) for item in value.incoming_values)
+        if value.op == "static_getitem" and (found := self._part_of_pairs(value)) is not None:
+            return found
         if value.op in (
             "unary",
             "cast",
@@ -55,12 +64,32 @@ class Names:
             return value.attr in ("shape", "size", "ndim", "itemsize")
         if value.op == "call":
             called = self.value_of(value.func)
-            if called in (len, int, float, bool, range):
+            if called in _PYTHON_NUMBERS or (called is round and len(value.args) == 1):
                 return True
             if called in (abs, min, max, round):
                 return all(map(self.is_weak, value.args))
             return self._draws_number(value)
         return False
+
+    def _part_of_pairs(self, value: Any) -> bool | None:
+        """True if a variable of ``for i, x in enumerate(y)`` or of a loop over ``zip(x, y)`` is a Python number; None if it is
+        none of these.
+        """
+        wanted = ("exhaust_iter", "pair_first", "iternext", "getiter")
+        found: Any = value
+        for operation in wanted:
+            found = self.definitions.get(found.value.name)
+            while isinstance(found, ir.Var):
+                found = self.definitions.get(found.name)
+            if not isinstance(found, ir.Expr) or found.op != operation:
+                return None
+        call: Any = self.definitions.get(found.value.name)
+        called = self.value_of(call.func) if isinstance(call, ir.Expr) and call.op == "call" else None
+        if called not in (zip, enumerate) or call.kws:
+            return None
+        if called is enumerate:
+            return value.index == 0 or self.is_weak(call.args[0])
+        return value.index < len(call.args) and self.is_weak(call.args[value.index])
 
     def _draws_number(self, call: Any) -> bool:
         """True for ``rng.random()`` and similar calls without a size, which return Python's floats."""
@@ -72,6 +101,61 @@ class Names:
             generator = self.definitions.get(generator.name)
         drawn = len(call.args) <= {"random": 0, "uniform": 2, "normal": 2, "standard_normal": 0}.get(function.attr, -1)
         return drawn and isinstance(generator, ir.Arg) and generator.name == "rng"
+
+    def setting(self, item: Any) -> Any:
+        """The variable for ``settings["name"]`` if the code makes the dictionary, and only reads it: Numba's dictionaries have
+        one type of numbers.
+        """
+        made = self.definitions.get(item.value.name)
+        if not isinstance(made, ir.Expr) or made.op != "build_map" or item.value.name in self._changed:
+            return None
+        found = [value for name, value in made.items if self.constant(name) == item.index]
+        return found[-1] if found and isinstance(item.index, str) else None
+
+    def is_inferred(self, variable: Any) -> bool:
+        """True for the array that Numba makes of a list comprehension: its type is that of the first element."""
+        value = self.definitions.get(variable.name)
+        if isinstance(value, ir.Var):
+            return self.is_inferred(value)
+        return isinstance(value, ir.Expr) and value.op == "call" and self.value_of(value.func) is empty_inferred
+
+    def bits_of(self, variable: Any) -> int:
+        """How many bits a Python number has at most; 0 for one that is a float for sure."""
+        return self._bits(variable, frozenset())
+
+    def _bits(self, variable: Any, seen: frozenset[str]) -> int:
+        value = self.definitions.get(variable.name)
+        if variable.name in seen or value is None:
+            return _UNKNOWN
+        seen |= {variable.name}
+        if isinstance(value, (ir.Const, ir.Global, ir.FreeVar)):
+            return _bits_of_number(value.value)
+        if isinstance(value, ir.Var):
+            return self._bits(value, seen)
+        if not isinstance(value, ir.Expr):
+            return _UNKNOWN
+        if value.op == "getattr":
+            return _SIZE
+        if value.op in ("cast", "getitem", "static_getitem", "exhaust_iter", "getiter", "iternext", "pair_first"):
+            return self._bits(value.value, seen)
+        parts = value.items if value.op == "build_tuple" else value.incoming_values if value.op == "phi" else ()
+        if parts:
+            return max(_UNKNOWN if part is ir.UNDEFINED else self._bits(part, seen) for part in parts)
+        if value.op in ("binop", "inplace_binop"):
+            one, other = self._bits(value.lhs, seen), self._bits(value.rhs, seen)
+            name = value.fn.__name__.removeprefix("i") if value.op == "inplace_binop" else value.fn.__name__
+            if name == "truediv" or not one or not other:
+                return 0
+            growing = {"add": max(one, other) + 1, "sub": max(one, other) + 1, "mul": one + other, "floordiv": one}
+            return min(growing.get(name, _UNKNOWN), _UNKNOWN)
+        if value.op == "call":
+            called = self.value_of(value.func)
+            if called is range:
+                return max((self._bits(argument, seen) for argument in value.args), default=_UNKNOWN)
+            if called in (float, math.sqrt, math.fabs) or self._draws_number(value):
+                return 0
+            return _SIZE if called is len else _UNKNOWN
+        return _UNKNOWN
 
     def value_of(self, variable: Any) -> Any:
         """The value that a variable always has, for example a function of a module; None if it is not known."""
@@ -96,7 +180,26 @@ class Names:
         return value.value if isinstance(value, ir.Const) else None
 
 
+def _not_only_read(blocks: dict[int, Any]) -> set[str]:
+    """The names of variables that are used for more than to read items with constant names."""
+    found: set[str] = set()
+    for block in blocks.values():
+        for statement in block.body:
+            value = getattr(statement, "value", None)
+            if isinstance(statement, ir.Del) or (isinstance(value, ir.Expr) and value.op == "static_getitem"):
+                continue
+            target = statement.target.name if isinstance(statement, ir.Assign) else ""
+            found |= {variable.name for variable in statement.list_vars()} - {target}
+    return found
+
+
 def is_python_number(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(is_python_number, value))
     return type(value) in (bool, int, float)
+
+
+def _bits_of_number(value: Any) -> int:
+    if type(value) is tuple:
+        return max(map(_bits_of_number, value), default=_UNKNOWN)
+    return 0 if type(value) is float else max(value.bit_length(), 1) if type(value) in (int, bool) else _UNKNOWN
