@@ -2,6 +2,7 @@
 again.
 """
 
+import dis
 import hashlib
 import linecache
 import operator
@@ -65,9 +66,9 @@ def _is_recursive(function: Any, callers: tuple[Any, ...]) -> bool:
         return False
     if function in callers:
         return True
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    found = [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
-    for cell in cells.values():
+    names = {item.argval for item in dis.get_instructions(function.__code__) if item.opname == "LOAD_GLOBAL"}
+    found = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
+    for cell in function.__closure__ or ():
         with suppress(ValueError):  # a cell may be empty
             found.append(cell.cell_contents)
     return any(_is_recursive(one, (*callers, function)) for one in found)

@@ -49,8 +49,10 @@ def _known_state(function: FunctionType) -> FunctionState:
 
 
 def _tried(function: Callable[..., Any], tolerance: float | None) -> Any:
-    """The function with its trials; None if it is not tried because it may keep state."""
-    return None if _state(function).reason else _known_tried(function, tolerance)
+    """The function with its trials; None if it is not tried because it may keep state, or is no plain function."""
+    return (
+        None if _state(function).reason or not isinstance(function, FunctionType) else _known_tried(function, tolerance)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -104,7 +106,8 @@ def trials_of(function: Callable[..., Any], jit: "bool | str") -> list[tuple[str
     """For ``jit="auto"``: the state of each trial, and the reason if the function runs as plain Python."""
     found = _tried(function, tolerance_of(jit))
     if found is None:
-        return [("plain", f"it may keep state: {_state(function).reason}")]
+        reason = _state(function).reason
+        return [("plain", f"it may keep state: {reason}" if reason else "it is not a plain function")]
     return [
         (report.state, f"{report.reason}; {report.sample}" if report.sample else report.reason)
         for report in found.reports()

@@ -11,9 +11,10 @@ import inspect
 import random
 import sys
 import time
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache, partial
 from itertools import takewhile
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -31,13 +32,39 @@ LIBRARIES = _words(
 )
 STATEFUL = (
     "numpy.random",
-    "scipy.io",
+    *(
+        "scipy.io",
+        "scipy.datasets",
+        "scipy.fft.set_",
+        "scipy.fft.register_",
+        "scipy.fft._backend",
+        "scipy.special.seterr",
+    ),
+    # Many functions of these draw numbers from NumPy's own generator if they get no other.
+    *(
+        "scipy.stats",
+        "scipy.sparse",
+        "scipy.cluster",
+        "scipy.optimize",
+        "scipy.spatial.transform",
+        "scipy.linalg.interpolative",
+    ),
     "hashlib.file_digest",
     "cv2.setRNGSeed",
     "cv2.randu",
     "cv2.randn",
     "cv2.randShuffle",
     "cv2.theRNG",
+    *(
+        "cv2.kmeans",
+        "cv2.grabCut",
+        "cv2.flann",
+        "cv2.FlannBasedMatcher",
+        "cv2.ml",
+        "cv2.ocl",
+        "cv2.utils",
+        "cv2.setLogLevel",
+    ),
     "cv2.setNumThreads",
     "cv2.setUseOptimized",
     "cv2.VideoCapture",
@@ -55,27 +82,29 @@ _FILES = _words(
     "imwritemulti imread imreadmulti imcount"
 )
 BUILTINS = _words(
-    "abs all any bool bytes chr complex dict divmod enumerate filter float frozenset int isinstance len list map max "
-    "min ord pow range reversed round set slice sorted str sum tuple zip ArithmeticError AssertionError Exception "
-    "IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError"
+    "abs all any bool bytes callable chr complex dict divmod enumerate filter float frozenset hasattr int isinstance iter len "
+    "list map max min next ord pow range repr reversed round set slice sorted str sum tuple type zip ArithmeticError "
+    "AssertionError Exception IndexError KeyError OverflowError RuntimeError TypeError ValueError ZeroDivisionError"
 )
 HARMLESS = (time.sleep,)  # functions of other modules that keep no state
 # Methods that change their object. On a local object this does no harm, but the code does not show which object it is.
 _CHANGING = _words(
-    "add append at byteswap clear discard extend fill insert itemset partition pop popitem put remove resize reverse "
-    "send setdefault setfield setflags sort throw update write writelines"
+    "add append appendleft at byteswap clear difference_update discard extend extendleft fill insert intersection_update itemset "
+    "move_to_end partition pop popitem popleft put remove resize reverse rotate send setdefault setfield sort subtract "
+    "symmetric_difference_update throw update write writelines"
 )
 # Functions that change an argument in all calls.
 _WRITERS = _words(
-    "copyto fill_diagonal nan_to_num place put put_along_axis putmask delitem setitem methodcaller iadd iand iconcat "
+    "attrgetter copyto fill_diagonal nan_to_num place put put_along_axis putmask delitem setitem methodcaller iadd iand iconcat "
     "ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor insort insort_left insort_right"
 )
 _OUTPUTS = ("out", "output", "dst")  # parameters for an array that a function writes to
 _CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_METHOD")
-_CODES_WITH_STATE = _words("STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR IMPORT_NAME YIELD_VALUE DELETE_DEREF")
+_CODES_WITH_STATE = _words("STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR IMPORT_NAME DELETE_DEREF")
 _FILLERS = ("CACHE", "EXTENDED_ARG", "PUSH_NULL")
 _WRITES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
+# Exactly these types, and those of NumPy: a class that is derived from one may keep state in its methods.
+_CONSTANTS = (bool, int, float, complex, str, bytes, range, slice, type(None), type(Ellipsis))
 
 
 @dataclass(frozen=True)
@@ -122,10 +151,15 @@ class FunctionState:
 def state_of(function: Callable[..., Any]) -> FunctionState:
     """The state of a function, as far as its code shows it."""
     state = FunctionState()
-    if not isinstance(function, FunctionType):
+    reader = _CodeReader(state)
+    if type(function) is partial and isinstance(function.func, FunctionType):
+        for value in (*function.args, *function.keywords.values()):
+            reader.judge("an argument of partial", value)
+        function = function.func
+    if isinstance(function, FunctionType):
+        reader.read(function)
+    else:
         state.reason = "it is not a plain function"
-        return state
-    _CodeReader(state).read(function)
     return state
 
 
@@ -173,8 +207,8 @@ class _CodeReader:
                 continue
             if operation in _CODES_WITH_STATE:
                 self._refuse(f"{operation.lower().replace('_', ' ')} {name or ''}".strip())
-            elif operation in ("LOAD_ATTR", "LOAD_METHOD") and (name in _FILES or name == "base"):
-                self._refuse(f"it uses {name}")  # the base of a read-only array may be writable
+            elif operation in ("LOAD_ATTR", "LOAD_METHOD") and (name in _FILES or name in ("base", "setflags")):
+                self._refuse(f"it uses {name}")  # a read-only array, or its base, could be written to
             elif operation in _WRITES or (operation == "BINARY_OP" and "=" in instruction.argrepr):
                 self.state.changes = True
             elif operation in _CALLS:
@@ -230,6 +264,10 @@ class _CodeReader:
                 self._refuse(f"it uses {whole}, which does not exist")
                 return used
             value = holder[name]
+        while used < len(attributes) and _is_frozen(value, attributes[used]):
+            holder, name = vars(value), attributes[used]
+            used += 1
+            value = holder[name]
         if isinstance(value, FunctionType) and not _library_of(value) and attributes[used:]:
             self._refuse(f"it uses an attribute of {name}")
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
@@ -244,17 +282,20 @@ class _CodeReader:
         library = _library_of(value) or (
             module if _is_library(module) and isinstance(value, BuiltinFunctionType) else ""
         )
-        if isinstance(value, _CONSTANTS):
+        if type(value) in _CONSTANTS or isinstance(value, np.dtype):
             return
-        if isinstance(value, (tuple, frozenset)):
+        if isinstance(value, np.generic) and type(value).__module__ == "numpy":
+            if isinstance(value, np.void):  # its fields can be written to
+                self.state.shared = self.state.shared or name
+        elif type(value) in (tuple, frozenset) or _is_named_tuple(value):
             for item in value:
                 self.judge(name, item)
-        elif isinstance(value, np.ndarray):
+        elif type(value) in (np.ndarray, np.memmap):
             if value.dtype.hasobject:
                 self._refuse(f"it uses {name}, an array of objects")
             elif value.flags.writeable:
                 self.state.shared = self.state.shared or name
-        elif isinstance(value, (list, dict, set)):
+        elif type(value) in (list, dict, set):
             self.state.shared = self.state.shared or name
             for item in value.values() if isinstance(value, dict) else value:
                 self.judge(name, item)
@@ -273,6 +314,27 @@ def _attributes(instructions: Sequence[dis.Instruction]) -> list[str]:
     """The names of ``.a.b.c`` after a name."""
     loads = takewhile(lambda item: item.opname in ("LOAD_ATTR", "LOAD_METHOD"), instructions)
     return [item.argval for item in loads]
+
+
+def _is_named_tuple(value: Any) -> bool:
+    """True for a tuple with names, whose class has nothing else."""
+    kind = type(value)
+    if kind.__bases__ != (tuple,) or not hasattr(kind, "_fields"):
+        return False
+    plain = vars(namedtuple("plain", kind._fields))
+    return all(name in plain or name in ("__annotations__", "__orig_bases__") for name in vars(kind))
+
+
+def _is_frozen(value: Any, name: str) -> bool:
+    """True if an object is a frozen dataclass with this field, which is read without code of the user."""
+    kind = type(value)
+    return (
+        is_dataclass(kind)
+        and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        and kind.__getattribute__ is object.__getattribute__
+        and name in getattr(value, "__dict__", ())
+        and not hasattr(getattr(kind, name, None), "__get__")
+    )
 
 
 @cache
@@ -310,4 +372,5 @@ def _library_of(value: Any) -> str:
         isinstance(module, str) and _is_library(module) and isinstance(value, (type, FunctionType, BuiltinFunctionType))
     )
     dispatched = type(value).__name__ == "_ArrayFunctionDispatcher"  # NumPy's own functions
+    dispatched |= type(value).__module__ == "uarray"  # those of scipy.fft
     return module or "numpy" if known or dispatched else ""
