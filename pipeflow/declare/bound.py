@@ -569,7 +569,9 @@ def _run_whole(
 ) -> list[Any]:
     if inputs and len(inputs[0]):
         listed = not isinstance(inputs[0], (np.ndarray, PlacedArrays))
-        op.check_dtype(inputs[0][0].dtype if listed else inputs[0].dtype)
+        first = next((x for x in inputs[0] if x is not None), None) if listed else inputs[0]
+        if first is not None:  # a side of a merge has nothing for samples that took the other one
+            op.check_dtype(first.dtype)
     for name, samples in samples_of.items():
         kind = op.arguments[name].type
         column = column_values(kind, samples) if isinstance(samples, np.ndarray) else None

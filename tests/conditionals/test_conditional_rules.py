@@ -1746,6 +1746,26 @@ def test_functions_without_source():
     fails_at_build(lambda i: namespace["made"](i), error=TypeError, match=r"In made\(\).*its source is not available")
 
 
+@pytest.mark.parametrize("limit", [-1, 0, 3, 9])
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_number_of_python_and_a_value_of_unknown_type_in_an_inner_branch(limit, debug):
+    """The first sample, or every sample, may take a branch in which the inner condition does not stand."""
+
+    def f(i):
+        g = 0.25
+        if i <= 2:
+            if i <= limit:
+                g = fn.reductions.mean(i) + 1
+            else:
+                pass
+        return g
+
+    expected = [k + 1 if k <= min(limit, 2) else 0.25 for k in range(B)]
+    for order in (list(range(B)), list(range(B))[::-1]):
+        given = [np.array(k) for k in order]
+        assert batch(f, lambda: unknown(given), iterations=3, debug=debug) == [expected[k] for k in order]
+
+
 def test_repl_sources():
     """It works where linecache has the text, as notebooks give it; `python -` has none and says so."""
     program = textwrap.dedent("""

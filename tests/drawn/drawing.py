@@ -141,39 +141,57 @@ CONDITIONS = [
     "({number} > 1) {and|or} fn.random.coin_flip(dtype=types.BOOL)",
 ]
 STEPS, BRANCH_STEPS, OUTPUTS = (4, 12), (0, 3), (2, 5)
-CONDITIONAL, NESTED = 0.2, 2  # share of the steps, and how deep they are
+CONDITIONAL, NESTED = 0.25, 2  # share of the steps, and how deep they are
+
+
+def program(seed: int) -> str:
+    """The text of a module with the function ``pipeline``."""
+    drawn = Drawn(seed, TEMPLATES, CONDITIONS)
+    reader = random.Random(seed).choice(["", ", seed=7", ", pad_last_batch=True"])
+    return (
+        f"{HEAD.format(seed=seed, reader=reader)}{drawn.lines}\n    return {', '.join([*drawn.results, 'shuffled'])}\n"
+    )
 
 
 class Drawn:
-    """The lines of one program."""
+    """The lines of one program, and the names of some of its values. The program begins with a value for each kind.
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+    With ``chance`` its numbers may be random in each run.
+    """
+
+    def __init__(self, seed: int, templates: dict[str, list[str]], conditions: list[str], chance: bool = True) -> None:
+        self._random, self._templates, self._conditions = random.Random(seed), templates, conditions
+        self._chance = chance
         self._lines: list[str] = []
-        self._known: dict[str, list[str]] = {kind: [kind] for kind in TEMPLATES}  # kind -> the names of its values
+        self._known: dict[str, list[str]] = {kind: [kind] for kind in templates}  # kind -> the names of its values
         self._count = 0
         for _ in range(self._random.randint(*STEPS)):
             self._step(0)
-        names = [name for kind in TEMPLATES for name in self._known[kind][1:]] or ["image"]
-        chosen = self._random.sample(names, min(len(names), self._random.randint(*OUTPUTS)))
-        self._lines.append(f"    return {', '.join([*chosen, 'shuffled'])}")
-        reader = self._random.choice(["", ", seed=7", ", pad_last_batch=True"])
-        self.text = HEAD.format(seed=seed, reader=reader) + "\n".join(self._lines) + "\n"
+        names = [name for known in self._known.values() for name in known[1:]] or [next(iter(templates))]
+        self.results = self._random.sample(names, min(len(names), self._random.randint(*OUTPUTS)))
+        self.lines = "\n".join(self._lines)
 
     def _step(self, depth: int) -> None:
-        kind = self._random.choice(list(TEMPLATES))
-        self._count += 1
-        name, indent = f"x{self._count}", "    " * (depth + 1)
+        kind = self._random.choice(list(self._templates))
+        indent = "    " * (depth + 1)
         if depth < NESTED and self._random.random() < CONDITIONAL:
-            self._lines.append(f"{indent}if {self._filled(self._random.choice(CONDITIONS))}:")
+            changes = self._random.random() < 0.3
+            name = self._random.choice(self._known[kind]) if changes else self._new_name()
+            self._lines.append(f"{indent}if {self._filled(self._random.choice(self._conditions))}:")
             self._branch(name, kind, depth + 1)
-            self._lines.append(f"{indent}else:")
-            self._branch(name, kind, depth + 1)
+            if not changes or self._random.random() < 0.3:
+                self._lines.append(f"{indent}else:")
+                self._branch(name, kind, depth + 1)
         else:
-            whole = depth and "permute_batch"  # a branch does not have the whole batch
-            templates = [each for each in TEMPLATES[kind] if not (whole and whole in each)]
+            name, whole = self._new_name(), depth and "permute_batch"  # a branch does not have the whole batch
+            templates = [each for each in self._templates[kind] if not (whole and whole in each)]
             self._lines.append(f"{indent}{name} = {self._filled(self._random.choice(templates))}")
-        self._known[kind].append(name)
+        if name not in self._known[kind]:
+            self._known[kind].append(name)
+
+    def _new_name(self) -> str:
+        self._count += 1
+        return f"x{self._count}"
 
     def _branch(self, name: str, kind: str, depth: int) -> None:
         before = {each: list(names) for each, names in self._known.items()}
@@ -186,16 +204,16 @@ class Drawn:
         return re.sub(r"\{([^{}]+)\}", lambda found: self._drawn(found[1]), template)
 
     def _drawn(self, place: str) -> str:
-        if place in TEMPLATES:
+        if place in self._templates:
             return self._random.choice(self._known[place])
         if ".." in place:
             return str(self._random.randint(*map(int, place.split(".."))))
         if "~" in place:
             low, high = map(float, place.split("~"))
-            way = self._random.randrange(3)
+            way = self._random.randrange(3 if self._chance else 2)
             if way == 0:
                 return f"{self._random.uniform(low, high):.3f}"
-            if way == 1:
+            if way == 2:
                 return f"fn.random.uniform(range=({low}, {high}))"
             return f"math.clamp({self._random.choice(self._known['number'])} * 0.1, {low}, {high})"
         return self._random.choice(place.split("|"))

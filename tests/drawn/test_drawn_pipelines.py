@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from drawn.drawing import Drawn
+from drawn import drawing
 
 from pipeflow import pipeline_def
 from pipeflow.pipeline import Pipeline
@@ -22,7 +22,7 @@ BATCH, BROKEN_OFF = 4, 2
 def program(request, tmp_path):
     """The module of a drawn program."""
     path = tmp_path / f"drawn{request.param}.py"
-    path.write_text(Drawn(request.param).text)
+    path.write_text(drawing.program(request.param))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

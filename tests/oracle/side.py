@@ -4,6 +4,7 @@ With a fourth word, `apart`, each program has a process of its own; one that end
 """
 
 import importlib
+import linecache
 import os
 import pickle
 import sys
@@ -42,7 +43,9 @@ def run(library, text):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            exec(text, names)
+            # Conditions are converted from the source, which `inspect` looks up by the name of the file.
+            linecache.cache["<program>"] = len(text), None, text.splitlines(keepends=True), "<program>"
+            exec(compile(text, "<program>", "exec"), names)
         except Exception as error:
             shown.append({"raised": [cls.__name__ for cls in type(error).__mro__], "message": str(error)})
     return shown
