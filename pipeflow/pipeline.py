@@ -170,7 +170,9 @@ class Pipeline(Looking, States):
         self._check_caller()
         self._consumed = True
         begun = timing.wall()
-        delivered = self._checked(executor.take(handing, self._depth()))
+        delivered = executor.take(handing, self._depth())
+        if self._settings.promises:
+            delivered = self._checked(delivered)
         self._waited += timing.wall() - begun
         self._note(handing, delivered)
         return delivered

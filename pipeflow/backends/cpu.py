@@ -6,6 +6,7 @@ blocks come from malloc, which is as fast.
 
 import threading
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +46,9 @@ class HeapPool:
 
     def take(self, nbytes: int) -> np.ndarray:
         """``nbytes`` of memory as uint8. It is not used again before the last array that refers to it is gone."""
-        if nbytes <= SMALL:
-            return np.empty(nbytes, np.uint8)
+        return np.empty(nbytes, np.uint8) if nbytes <= SMALL else self._array(nbytes, (nbytes,), np.uint8)
+
+    def _array(self, nbytes: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         capacity = size_class(nbytes)
         free = self._free.get(capacity)
         if free is None:
@@ -56,7 +58,7 @@ class HeapPool:
             block = free.pop()
         except IndexError:
             block = self._allocate(capacity)
-        return array_in(block, free, (nbytes,))
+        return array_in(block, free, shape, dtype)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An uninitialised array in pooled memory."""
@@ -66,7 +68,7 @@ class HeapPool:
         for extent in shape:
             count *= extent
         nbytes = count * dtype.itemsize
-        return np.empty(shape, dtype) if nbytes <= SMALL else np.ndarray(shape, dtype, self.take(nbytes))
+        return np.empty(shape, dtype) if nbytes <= SMALL else self._array(nbytes, shape, dtype)
 
     def reserve(self, nbytes: int, blocks: int) -> None:
         """Allocates blocks ahead of their first use."""
@@ -100,6 +102,9 @@ class Arena:
     """Memory of one thread for results between steps of a stage. Each sample overwrites it, so it is in the cache."""
 
     def __init__(self) -> None:
+        self.counter: Any = (
+            None  # of the work of kernels in this thread (``kernels/counts.py``), when it is first needed
+        )
         self._buffers: dict[int, np.ndarray] = {}
         self._views: dict[tuple[int, tuple[int, ...], np.dtype], np.ndarray] = {}
 

@@ -71,7 +71,8 @@ class Held(Generic[T]):
 
     def change(self, handing: Handing, value: T) -> None:
         """Changes it when that batch is delivered."""
-        self.get()
+        if (known := self._next) is not None and known[0].done:
+            self._value = known[1]
         self._next = (handing, value)
 
 
@@ -106,9 +107,11 @@ class Delivered:
         return handing.given() or self.outputs
 
     @classmethod
-    def of(cls, batch: "BatchRun", outputs: tuple[Any, ...], error: BaseException | None = None) -> "Delivered":
-        """The delivery of these outputs of a batch, without the rows that were left out."""
-        rows, positions, padding = batch.rows(), batch.positions, batch.padding
+    def of(
+        cls, batch: "BatchRun", outputs: tuple[Any, ...], rows: list[int] | None, error: BaseException | None = None
+    ) -> "Delivered":
+        """The delivery of these outputs of a batch, which are those of these rows, or of all."""
+        positions, padding = batch.positions, batch.padding
         if rows is not None:
             positions = positions[rows]
             padding = None if padding is None else padding[rows]
@@ -434,10 +437,9 @@ class BatchRun:
         missing = (self.absent | self.hidden) - self.given.keys()
         return [index for index in range(self.size) if index not in missing]
 
-    def outputs(self, outputs: Sequence[KnownOutput]) -> tuple[Any, ...]:
-        """The results as the user gets them."""
+    def outputs(self, outputs: Sequence[KnownOutput], rows: list[int] | None) -> tuple[Any, ...]:
+        """The results of these rows, or of all, as the user gets them."""
         results: list[Any] = []
-        rows = self.rows()
         for number, (slot, constant, dtype, ndim, source, device) in enumerate(outputs):
             values, layout, info = self.values[slot], self.layouts[slot] or "", self.origins.get(source)
             if constant:

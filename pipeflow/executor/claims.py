@@ -118,7 +118,7 @@ class Claims:
 
     def _end(self, batch: BatchRun, runner: StageRunner, threads: int) -> int:
         """The end of the chunk that begins with the first sample that no thread has."""
-        in_work = sum(not other.done for other in self._ring)
+        in_work = 1 if threads == 1 else sum([not other.done for other in self._ring])  # only several threads need it
         return min(batch.cursor + runner.chunk(batch.size - batch.cursor, threads, in_work), batch.size)
 
     def _alone(self, runner: StageRunner) -> bool:

@@ -7,7 +7,7 @@ repeated: after an interrupt the state is either unchanged or complete.
 
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from pipeflow.declare import Ending, Request, Source
 from pipeflow.executor.batch import BatchMark, BatchRun
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.source import SourceStep
+
+
+class Reached(NamedTuple):
+    """The place after a batch, with the states of sources and objects of the user, and the counts of failures."""
+
+    mark: BatchMark
+    states: dict[str, Any]
+    failures: list[int]
 
 
 class Course:
@@ -30,7 +38,9 @@ class Course:
         self.ending: Ending = "fill"  # how readers end their epochs
         self.ended = False  # a source has ended the epoch with StopIteration
         self.failures: Callable[[], list[int]] = lambda: [0, 0]  # the counts of failures, for the state
-        self._after: dict[str, Any] = {"states": {}}  # set by `mark`, when all sources are known
+        # The state after the last delivered batch, or what it is made of when it is asked for; set by `mark`, when all sources are
+        # known.
+        self._after: dict[str, Any] | Reached = {"states": {}}
 
     @property
     def readers(self) -> list[SourceStep]:
@@ -55,7 +65,7 @@ class Course:
         self.sources.append(item)
         if type(item.source).available is not Source.available:
             self.limited.append(item.source)
-        self._after["states"][item.step.name] = item.state(self.checkpointing)
+        self._states()[item.step.name] = item.state(self.checkpointing)
 
     # Reading.
 
@@ -81,7 +91,7 @@ class Course:
 
     def states_after(self, read: Iterable[BatchRun]) -> dict[str, Any]:
         """The states of sources and objects of the user after batches that have not been taken."""
-        states = dict(self._after["states"])
+        states = dict(self._states())
         for batch in read:
             states.update(batch.states)
         return states
@@ -98,25 +108,29 @@ class Course:
 
     def state(self) -> dict[str, Any]:
         """The state of the pipeline after the last delivered batch. Batches made ahead do not change it."""
-        return dict(self._after)
+        after = self._after
+        if isinstance(after, Reached):
+            return {**after.mark._asdict(), "states": after.states, "failures": after.failures}
+        return dict(after)
+
+    def _states(self) -> dict[str, Any]:
+        after = self._after
+        return after.states if isinstance(after, Reached) else after["states"]
 
     def taken(self, batch: BatchRun) -> None:
         """Called when a batch was delivered: its state becomes the state of the pipeline."""
         assert batch.after is not None
-        self._after = {
-            "epoch": batch.after.epoch,
-            "iteration": batch.after.iteration,
-            "position": batch.after.position,
-            "states": {**self._after["states"], **batch.states},
-            "failures": self.failures(),
-        }
+        states, known = batch.states, self._states()
+        if states.keys() != known.keys():
+            states = {**known, **states}
+        self._after = Reached(batch.after, states, self.failures())
 
     def at_end(self) -> None:
         """Called when the caller gets the end of the epoch. No batch was read ahead, so the sources are in the states after the
         epoch.
         """
         own = {item.step.name: item.state(self.checkpointing) for item in self.sources}
-        self._after = {**self._after, "states": {**self._after["states"], **own}}
+        self._after = {**self.state(), "states": {**self._states(), **own}}
 
     def mark(self) -> None:
         """The place of reading becomes the state. The caller makes sure that no batch was read ahead."""

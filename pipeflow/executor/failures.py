@@ -382,17 +382,21 @@ class Failures:
         """Counts the failures of a delivered batch; a second call changes nothing."""
         if batch.index <= self.counts.batch:
             return
+        counts = self.counts
+        if not (self.active or batch.failures or batch.incidents) and batch.error is None:  # as nearly always
+            self.counts = Counts(batch.index, counts.failed, counts.seen + batch.size)
+            return
         if self.active and (batch.failures or batch.error is None):
             run = self._run_after(batch) if batch.incidents else 0
             self.any_good |= run < self.in_a_row + batch.size
             self.in_a_row = run
         if batch.error is not None or batch.failures:
-            self.counts = self.counts._replace(batch=batch.index)
+            self.counts = counts._replace(batch=batch.index)
             return
         found = sorted(batch.incidents, key=lambda failure: (failure.sample, failure.order)) if batch.incidents else []
         if found and not (self.log and self.log[-1] is found[-1]):
             self.log.extend(found)
-        self.counts = Counts(batch.index, self.counts.failed + len(found), self.counts.seen + batch.size)
+        self.counts = Counts(batch.index, counts.failed + len(found), counts.seen + batch.size)
 
     def state(self) -> list[int]:
         """The counts, for a checkpoint."""

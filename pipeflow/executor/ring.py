@@ -205,13 +205,13 @@ class Executor(ThreadWork):
                 error = self.failures.judge(batch) or batch.failure()
             if error is None and self.settings.enable_memory_stats:
                 self.measuring.count_bytes(batch)
-            outputs: tuple[Any, ...] = ()
+            outputs, rows = (), batch.rows()
             if error is None:
                 try:
-                    outputs = batch.outputs(self._outputs)
+                    outputs = batch.outputs(self._outputs, rows)
                 except Exception as unfit:
                     error = unfit
-            delivered = Delivered.of(batch, outputs, error)
+            delivered = Delivered.of(batch, outputs, rows, error)
             batch.handing = handing
             if self.brisk is not None and not self.measuring.on and (self.tuner is None or self.tuner.settled):
                 self.brisk.delivered(asked - before, self.measures.last - before)

@@ -477,7 +477,7 @@ class DebugRun:
             )
             for values in outputs
         ]
-        delivered = Delivered.of(batch, tuple(copies), error)
+        delivered = Delivered.of(batch, tuple(copies), batch.rows(), error)
         batch.states = {item.step.name: item.state(False) for item in self.course.sources}
         self.course.passed(batch)
         return _Ready(batch, delivered)

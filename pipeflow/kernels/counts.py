@@ -7,13 +7,18 @@ from collections.abc import Iterable
 _KEY = "pipeflow counts"  # of the attribute of a thread with its counter: a table of threads takes longer to look into
 
 
-def count(what: str, number: int = 1) -> None:
-    """Adds to a counter of this thread; a counter is written only by its own thread."""
+def counter() -> Counter[str]:
+    """The counter of this thread, which only this thread writes."""
     kept = threading.current_thread().__dict__
-    counter = kept.get(_KEY)
-    if counter is None:
-        counter = kept[_KEY] = Counter()
-    counter[what] += number
+    known: Counter[str] | None = kept.get(_KEY)
+    if known is None:
+        known = kept[_KEY] = Counter()
+    return known
+
+
+def count(what: str, number: int = 1) -> None:
+    """Adds to the counter of this thread."""
+    counter()[what] += number
 
 
 def total(threads: Iterable[threading.Thread]) -> Counter[str]:
