@@ -1,8 +1,9 @@
 """One batch while it passes through the stages."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -144,6 +145,10 @@ class KnownOutput(NamedTuple):
 
 
 _NO_POSITIONS = np.empty(0, np.int64)
+# Nothing can be added to these.
+_NO_ROWS: Any = frozenset()
+_NO_INCIDENTS: Any = ()
+_NOTHING: Any = MappingProxyType({})
 
 
 class BatchRun:
@@ -231,7 +236,7 @@ class BatchRun:
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
         self.slot_origins = slot_origins  # `Plan.origins`
         self.states: dict[str, Any] = {}
-        self.before: dict[str, Any] = {}  # the states of objects of the user before the batch
+        self.before: Mapping[str, Any] = _NOTHING  # the states of objects of the user before the batch
         # What was made for several batches at once: the values of slots, and the steps of the stage of samples that are done.
         self.ahead: dict[int, Any] = {}
         self.done_ahead: frozenset[int] = frozenset()
@@ -252,14 +257,30 @@ class BatchRun:
         self.ended = False
         self.error: BaseException | None = None
         self.failures: dict[int, tuple[BaseException, Step]] = {}
-        self.absent: set[int] = set()  # rows that later steps do not get
-        self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs replace failed ones
-        self.incidents: list[Any] = []  # the failed rows, counted at delivery
-        self.failed_sources: dict[tuple[int, int], str] = {}  # by sample and source: what it was before it was replaced
-        self.replaced: dict[int, tuple[BaseException, Step]] = {}  # samples that another sample of the batch replaces
-        self.donors: dict[int, int] = {}  # failed sample -> the sample that replaces it
-        self.hidden: set[int] = set()  # the samples that are replaced, and rows made of them: they are not delivered
-        self.tried: dict[int, set[int]] = {}  # the rows that failed in place of a sample
+        # These are shared by all batches until ``begin_losses``: to make and to free them takes a hundredth of a small batch.
+        self.absent: set[int] = _NO_ROWS  # rows that later steps do not get
+        self.given: dict[int, tuple[np.ndarray, ...]] = _NOTHING  # rows whose outputs replace failed ones
+        self.incidents: list[Any] = _NO_INCIDENTS  # the failed rows, counted at delivery
+        # By sample and source: what it was before it was replaced.
+        self.failed_sources: dict[tuple[int, int], str] = _NOTHING
+        # Samples that another sample of the batch replaces.
+        self.replaced: dict[int, tuple[BaseException, Step]] = _NOTHING
+        self.donors: dict[int, int] = _NOTHING  # failed sample -> the sample that replaces it
+        self.hidden: set[int] = _NO_ROWS  # the samples that are replaced, and rows made of them: they are not delivered
+        self.tried: dict[int, set[int]] = _NOTHING  # the rows that failed in place of a sample
+
+    def begin_losses(self) -> None:
+        """Makes the collections of what becomes of failed rows, unless the batch has them; called before anything is added."""
+        if self.incidents is _NO_INCIDENTS:
+            self.absent, self.hidden = set(), set()
+            self.given, self.failed_sources, self.replaced, self.donors, self.tried = {}, {}, {}, {}, {}
+            self.incidents = []
+
+    def forget_losses(self) -> None:
+        """Shares empty collections with other batches again."""
+        self.absent = self.hidden = _NO_ROWS
+        self.given = self.failed_sources = self.replaced = self.donors = self.tried = _NOTHING
+        self.incidents = _NO_INCIDENTS
 
     def keep_reading(self) -> None:
         """Keeps the samples of the sources, so that the batch can be made again from them."""
@@ -282,20 +303,9 @@ class BatchRun:
         self.values[:] = [list(x) if type(x) is list else x for x in values]
         self.layouts[:] = layouts
         self.origins, self.failures, self.error, self.states = dict(origins), dict(failures), error, dict(states)
-        for known in (
-            self.masks,
-            self.columns,
-            self.keys,
-            self.absent,
-            self.given,
-            self.incidents,
-            self.failed_sources,
-            self.replaced,
-            self.donors,
-            self.hidden,
-            self.tried,
-        ):
+        for known in (self.masks, self.columns, self.keys):
             known.clear()
+        self.forget_losses()
         self.stage = self.cursor = self.strand = self.pending = 0
         self.claimed, self.sent, self.foreseen, self.part_of = True, None, False, None
 

@@ -17,7 +17,7 @@ from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.source import SourceStep
 
 
-class Reached(NamedTuple):
+class CourseReached(NamedTuple):
     """The place after a batch, with the states of sources and objects of the user, and the counts of failures."""
 
     mark: BatchMark
@@ -38,9 +38,9 @@ class Course:
         self.ending: Ending = "fill"  # how readers end their epochs
         self.ended = False  # a source has ended the epoch with StopIteration
         self.failures: Callable[[], list[int]] = lambda: [0, 0]  # the counts of failures, for the state
-        # The state after the last delivered batch, or what it is made of when it is asked for; set by `mark`, when all sources are
-        # known.
-        self._after: dict[str, Any] | Reached = {"states": {}}
+        # The state after the last delivered batch, or what it is made of when it is asked for; set by `mark`, when all sources
+        # are known.
+        self._after: dict[str, Any] | CourseReached = {"states": {}}
 
     @property
     def readers(self) -> list[SourceStep]:
@@ -109,13 +109,13 @@ class Course:
     def state(self) -> dict[str, Any]:
         """The state of the pipeline after the last delivered batch. Batches made ahead do not change it."""
         after = self._after
-        if isinstance(after, Reached):
+        if isinstance(after, CourseReached):
             return {**after.mark._asdict(), "states": after.states, "failures": after.failures}
         return dict(after)
 
     def _states(self) -> dict[str, Any]:
         after = self._after
-        return after.states if isinstance(after, Reached) else after["states"]
+        return after.states if isinstance(after, CourseReached) else after["states"]
 
     def taken(self, batch: BatchRun) -> None:
         """Called when a batch was delivered: its state becomes the state of the pipeline."""
@@ -123,7 +123,7 @@ class Course:
         states, known = batch.states, self._states()
         if states.keys() != known.keys():
             states = {**known, **states}
-        self._after = Reached(batch.after, states, self.failures())
+        self._after = CourseReached(batch.after, states, self.failures())
 
     def at_end(self) -> None:
         """Called when the caller gets the end of the epoch. No batch was read ahead, so the sources are in the states after the

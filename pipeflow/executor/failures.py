@@ -123,6 +123,7 @@ class Failures:
         rule = self.rules[step.name]
         if rule.action != "value" or rule.row:
             return None
+        batch.begin_losses()
         error, _ = batch.failures.pop(sample)
         failure = self._failure(batch, step, sample, error, "value")
         try:
@@ -139,6 +140,7 @@ class Failures:
         Rows that are now made of another sample run through all stages again. So do rows whose result changes because a step
         uses the whole batch. The earliest stage runs first, and a failure there is handled before all others.
         """
+        batch.begin_losses()
         behind: list[set[int]] = [set() for _ in range(stage + 2)]  # stage -> the rows that it has to make again
         settled: set[int] = set()
         number = stage

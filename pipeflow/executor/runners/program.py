@@ -479,11 +479,10 @@ class Program:
         if good is None or len(good):
             self._keep_results(batch, samples, good, rows, columns, apart, blocks)
             done = samples if good is None else samples[good]
-            if self._counted and arena.counter is None:
-                arena.counter = counts.counter()  # to find it costs 15 us after kernels
+            if self._counted:
+                counter = arena.counter = arena.counter or counts.counter()  # to find it costs 15 us after kernels
             for name, guard in self._counted:
-                number = int(self.chain.guards.flags(batch, guard)[done].sum()) if guard else len(done)
-                arena.counter[name] += number
+                counter[name] += int(self.chain.guards.flags(batch, guard)[done].sum()) if guard else len(done)
         if failed and self._flags is not None and self._room < kernels.whole_files.LARGEST:
             again = np.flatnonzero(status == tools.LARGER_FILE)
             if len(again):
@@ -525,9 +524,8 @@ class Program:
                 continue
             made.results = True
             made.sent |= place.sent
-            whole = (
-                type(values) is PlacedArrays and not self.chain.later
-            )  # else the steps that follow read the arrays of the rows
+            # Else the steps that follow read the arrays of the rows.
+            whole = type(values) is PlacedArrays and not self.chain.later
             numbers = values.numbers(place.dtype, len(place.extents)) if whole else None
             if numbers is None:
                 made.apart.append(place)

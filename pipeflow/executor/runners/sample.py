@@ -124,10 +124,14 @@ class SampleStage(StageRunner):
             (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
         ]
         # Values in the memory of a thread are gone at the end of the stage.
+        held = [
+            [slot for slot, kind in zip(step.step.outputs, step.storages) if kind != "arena"] for step in self.steps
+        ]
+        # Steps whose results are checked, with the slots that are; those of a merge always are.
         self._checked = [
-            step
-            for step in self.steps
-            if type(step) is MergeStep or (step.may_differ and not {"dense", "table"}.isdisjoint(step.storages))
+            (step, [] if type(step) is MergeStep else slots)
+            for step, slots in zip(self.steps, held)
+            if type(step) is MergeStep or (step.may_differ and slots)
         ]
         self._numbers = np.empty(0, np.int64)  # those of the samples of a batch
         self._is_first = number == 1
@@ -515,7 +519,13 @@ class SampleStage(StageRunner):
 
     def finish(self, batch: BatchRun) -> None:
         """Checks the results at the end of the stage."""
-        for step in self._checked:
+        for step, slots in self._checked:
+            for slot in slots:
+                if type(batch.values[slot]) is not np.ndarray or batch.layouts[slot]:
+                    break
+            else:
+                if slots:  # arrays, whose samples have one type and one number of axes
+                    continue
             step.finish(batch)
         if self.chain is not None and self.chain.tables:
             self.chain.finish(batch)

@@ -96,7 +96,7 @@ class WholeStep(BoundStep, StageRunner):
             return
         with self._lock:
             if self._rewound is not None:
-                batch.before[self._rewound.name] = self._rewound.snapshot()
+                batch.before = {**batch.before, self._rewound.name: self._rewound.snapshot()}
             self._run_contained(batch)
             self._note_state(batch)
 
