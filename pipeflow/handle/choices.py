@@ -60,7 +60,7 @@ def report_settings(settings: Settings, tuner: "Tuner | None", plan: Plan) -> Se
         chosen = (
             {"num_threads": tuner.kept.threads, "prefetch_queue_depth": tuner.kept.depth} if tuner is not None else {}
         )
-        reason = tuner.reason if tuner is not None and automatic else ""
+        reason = _reason(tuner) if tuner is not None and automatic else ""
         if automatic and name == "py_num_workers":
             reason = "one for each processor"
         by: By = "auto" if automatic else "default" if value == getattr(defaults, name) else "given"
@@ -68,6 +68,12 @@ def report_settings(settings: Settings, tuner: "Tuner | None", plan: Plan) -> Se
     for step in plan.steps():
         choices += _of_function({name: plan.constant(value) for name, value in step.constants}, tuner)
     return SettingsReport(tuple(choices), tuner is None or tuner.settled)
+
+
+def _reason(tuner: "Tuner") -> str:
+    """The reason of the settings that are kept so far."""
+    tried = tuner.changes and not tuner.settled
+    return "the best that were measured so far; others are still tried" if tried else tuner.reason
 
 
 def _of_function(constants: dict[str, Any], tuner: "Tuner | None") -> Iterator[Choice]:

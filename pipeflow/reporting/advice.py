@@ -25,6 +25,7 @@ MIN_GAIN = 1.15  # advice is given only if the gain is at least this
 ENOUGH = 1.03  # of the best pace: the smallest number of threads or batches with it is proposed
 GIL_BOUND_SHARE = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
 COMPUTING_SHARE = 0.3  # of its time: a function that is busy for less than this mostly waits
+SMALL_SHARE = 0.05  # of the time: less is not worth a word
 MOST_THREADS = 32
 WAYS = {
     "serial": "serial",
@@ -252,16 +253,16 @@ def _keeps_interpreter(model: Model, place: int) -> Iterator[Advice]:
     idle = _idle(run)
     share = (step.kept or 0.0) / max(step.busy, 1e-9)
     if step.role == "serial":
-        meanwhile = f"while {_threads(run)} idle {idle:.0%} of the time"
+        meanwhile = _while_idle(run)
     else:
         held = step.busy / max(step.seconds, 1e-9)
-        meanwhile = f"so the threads that call it wait for each other, {1 - held:.0%} of their time in it"
+        meanwhile = f", so the threads that call it wait for each other, {1 - held:.0%} of their time in it"
     changed = _in_processes(model, place)
     estimate = model.predict(changed).pace
     gain = run.pace / estimate
     compiled = model.predict(_on_threads(model, place, "jit")).pace if "jit" in step.ways else run.pace
     jit = run.pace / compiled
-    text = f"{step.title} holds the GIL for {share:.0%} of its busy time, {meanwhile}."
+    text = f"{step.title} holds the GIL for {share:.0%} of its busy time{meanwhile}."
     if "processes" in step.ways and gain >= MIN_GAIN:
         text += (
             f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(estimate)} '
@@ -290,7 +291,7 @@ def _one_after_another(model: Model, place: int) -> Iterator[Advice]:
     ways = {
         "threads": (f'parallel="threads"{more}', _on_threads(model, place)),
         "processes": (f'parallel="processes" with py_num_workers={workers}', _in_processes(model, place)),
-        "jit": (f"jit=True{more}", _on_threads(model, place, "jit")),
+        "jit": (f"jit=True{more}, if Numba can compile it", _on_threads(model, place, "jit")),
     }
     if unknown:  # it may leave the interpreter free: the best case
         ways["threads"] = (ways["threads"][0], ways["jit"][1])
@@ -303,7 +304,7 @@ def _one_after_another(model: Model, place: int) -> Iterator[Advice]:
     gains = {name: gain for name, gain in gains.items() if gain >= MIN_GAIN}
     if not gains:
         return
-    given = ", ".join(
+    given = "; or ".join(
         f"{name}, a batch every {in_ms(run.pace / gain)} instead of {in_ms(run.pace)} ({_times(gain)})"
         for name, gain in gains.items()
     )
@@ -320,8 +321,8 @@ def _one_after_another(model: Model, place: int) -> Iterator[Advice]:
     )
     yield Advice(
         "serial",
-        f"{step.title} is called for one sample after another, while {_threads(run)} idle {_idle(run):.0%} of the time "
-        f"({why}). If its calls do not depend on each other, this would help: {given}.{ask}",
+        f"{step.title} is called for one sample after another{_while_idle(run)} ({why}). If its calls do not "
+        f"depend on each other, this would help: {given}.{ask}",
         step.title,
         max(gains.values()),
         {"pace": run.pace, "idle": _idle(run), **{name: run.pace / gain for name, gain in gains.items()}},
@@ -381,9 +382,9 @@ def _few_threads(model: Model) -> Iterator[Advice]:
     busy = sum(step.busy for step in run.steps if step.role != "processes") / max(inside, 1e-9)
     yield Advice(
         "threads_few",
-        f"num_threads={run.threads} is too small: the threads have work {min(occupied, 1.0):.0%} of the time, and a "
-        f"processor for {busy:.0%} of that; there are {run.processors} processors. num_threads={wanted} would give a batch every "
-        f"{in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
+        f"num_threads={run.threads} is too small: the threads have work {min(occupied, 1.0):.0%} of the time, and are on a "
+        f"processor for {busy:.0%} of that; there are {run.processors} processors. num_threads={wanted} would give a batch "
+        f"every {in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
         gain=gain,
         figures={"pace": run.pace, "occupied": occupied, "busy": busy, "threads": wanted, "estimate": estimate},
     )
@@ -464,9 +465,11 @@ def _idle(run: Statistics) -> float:
     return max(0.0, 1 - inside / max(run.seconds * run.threads, 1e-9))
 
 
-def _threads(run: Statistics) -> str:
-    """``the thread of the pipeline is`` or ``the 4 threads of the pipeline are``."""
-    return "the thread of the pipeline is" if run.threads == 1 else f"the {run.threads} threads of the pipeline are"
+def _while_idle(run: Statistics) -> str:
+    """``, while the 4 threads of the pipeline are idle 75% of the time``; "" if they are hardly ever idle."""
+    idle = _idle(run)
+    threads = "the thread of the pipeline is" if run.threads == 1 else f"the {run.threads} threads of the pipeline are"
+    return f", while {threads} idle {idle:.0%} of the time" if idle >= SMALL_SHARE else ""
 
 
 def _at(step: StepFigures) -> str:

@@ -104,8 +104,10 @@ class TestRules:
             {"pace": 0.02, "kept": 0.019 / 0.0196, "idle": 1 - 0.0198 / 0.08, "processes": 0.00495, "jit": 0.00495},
             rel=NEAR,
         )
-        assert "holds the GIL for 97% of its busy time" in advice.text
-        assert "while the 4 threads of the pipeline are idle 75% of the time" in advice.text
+        assert (
+            "holds the GIL for 97% of its busy time, while the 4 threads of the pipeline are idle 75% of the time"
+            in advice.text
+        )
         assert (
             'parallel="processes" with py_num_workers=4 would give a batch every 5.31 ms instead of 20 ms: 3.8 '
             in advice.text
@@ -160,6 +162,13 @@ class TestRules:
         advice = only(figures(function(0.0198, 0.0197, None), waited=0.019), "serial")
         for way in ('parallel="threads"', 'parallel="processes"', "jit=True", "with pipe.measure():"):
             assert way in advice.text
+
+    def test_where_the_only_thread_is_never_idle(self):
+        """Nothing is said of idle threads, and one way is taken, not all."""
+        advice = only(figures(function(0.0199, 0.0197, None), waited=0.019, threads=1), "serial")
+        assert "is called for one sample after another (it is busy 99% of its time)" in advice.text
+        assert "; or parallel=" in advice.text
+        assert "if Numba can compile it" in advice.text
 
     def test_few_threads(self):
         """2 threads work all the time on 8 processors: 40 ms of work, a loop of 1 ms; 32 samples may be in flight."""

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import math
+import types
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from pipeflow.executor import Settings, measuring, settings, tuning
 from pipeflow.executor.claims import Claims
 from pipeflow.executor.measuring import Effort
 from pipeflow.executor.tuning import LONGEST, MOST_AHEAD, MOST_THREADS, REST, REVIEW_COST, REVIEW_CREDIT, Chosen, Tuner
+from pipeflow.handle import choices
 
 MEGABYTE = 1_000_000
 
@@ -766,6 +768,8 @@ def test_settings_are_reported():
     assert "prefetch_queue_depth=2 (auto: not measured yet)" in str(report)
     with pytest.raises(KeyError, match="there is no setting 'threads'"):
         report["threads"]
+    tuner = types.SimpleNamespace(changes=2, settled=False, reason="not measured yet")
+    assert choices._reason(tuner) == "the best that were measured so far; others are still tried"
 
 
 def test_automatic_workers_are_as_many_as_processors(monkeypatch):
