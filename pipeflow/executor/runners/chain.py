@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import declare, timing
+from pipeflow import declare, seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import ByteArrays, FilesToRead, NoExample, NoTable, NotReady, Spec
 from pipeflow.declare.bound import PLAIN_ERRORS
@@ -257,7 +257,7 @@ class Chain:
         if self._pause:
             self._pause -= 1
             return NONE
-        if self._random:
+        if self._random and seeds.compiled is None:
             load_keys(batch)
         times = (self._times.get(threading.get_ident()) or self._times_of_thread()) if timed else None
         spent = self._untimed if times is None else times.spent

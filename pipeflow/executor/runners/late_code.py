@@ -61,8 +61,7 @@ _random_numbers = LateCode("pipeflow keys", lambda: seeds.compiled is not None, 
 
 def load_keys(batch: BatchRun) -> None:
     """Loads the compiled code of keys, which replaces that of NumPy."""
-    if seeds.compiled is None:
-        _random_numbers.ready(batch)
+    _random_numbers.ready(batch)
 
 
 _by_operator: dict[str, LateCode] = {}

@@ -237,7 +237,7 @@ class SampleStage(StageRunner):
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Runs some samples, one after another."""
-        if not self.steps or len(self._done_early(batch)) == len(self.steps):
+        if not self.steps or len(batch.columns.get(self, NONE)) == len(self.steps):  # as `_done_early`, without a call
             return False
         if len(self.parts) == 1:
             self._run(batch, begin, end, arena, self.steps)
@@ -275,10 +275,12 @@ class SampleStage(StageRunner):
 
         Python code is slow after milliseconds of kernels, because it is out of the caches. So this path has little of it.
         """
-        chain = self._chain_for(batch)
+        chain = self.chain
+        if chain is not None and chain.early:
+            chain = self._chain_for(batch)
         if chain is None or self._measured or batch.absent or batch.failures:
             return None
-        files = chain.files(batch)
+        files = chain.files(batch) if chain.reads else None
         if files is None and chain.begin:
             return None
         if len(self._numbers) < end:
