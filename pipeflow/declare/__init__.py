@@ -93,6 +93,7 @@ from pipeflow.declare.registration import operator as operator
 from pipeflow.declare.registration import registry as registry
 from pipeflow.declare.registration import source as source
 from pipeflow.declare.short_calls import code_of as code_of
+from pipeflow.declare.short_calls import until_ready as until_ready
 from pipeflow.declare.sources import ByteArrays as ByteArrays
 from pipeflow.declare.sources import Ending as Ending
 from pipeflow.declare.sources import Feed as Feed

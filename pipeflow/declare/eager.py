@@ -314,8 +314,12 @@ def _uniform(samples: Any) -> bool:
     """True for a list of arrays of one type and number of axes."""
     if type(samples) is not list or not samples or type(samples[0]) is not np.ndarray:
         return False
-    dtype, ndim = samples[0].dtype, samples[0].ndim
-    return all(type(x) is np.ndarray and x.dtype == dtype and x.ndim == ndim for x in samples)
+    first = samples[0]
+    dtype, ndim = first.dtype, first.ndim
+    for x in samples:  # noqa: SIM110 (a generator takes longer to begin than a short list takes)
+        if x is not first and not (type(x) is np.ndarray and x.dtype == dtype and x.ndim == ndim):
+            return False
+    return True
 
 
 Listed = Callable[[list[np.ndarray], dict[str, Any]], tuple[Any, str]]

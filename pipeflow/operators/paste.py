@@ -15,18 +15,27 @@ from pipeflow.declare import (
     DType,
     Floats,
     Ints,
+    NotReady,
     Out,
     Sample,
     Spec,
+    code_of,
     default,
     operator,
     parameters,
+    until_ready,
 )
 from pipeflow.errors import count_of
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import fill_table
 
 PAGE = """Images put into other images, or hidden in parts."""
+
+
+def pasting(row: np.ndarray, parts: Sequence[Sequence[int]], columns: int) -> Any:
+    """A function of an image and the canvas for it, whose rows are this one outside of the parts."""
+    code = code_of(kernels.parts.paste_parts, *kernels.parts.PASTED)
+    return kernels.parts.pasting(code, row, parts, columns)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -81,16 +90,9 @@ def paste(image: Sample, /, *, args: Args, out: Out) -> Sample:
 def _(specs: tuple[Spec, ...], args: Any) -> Any:
     shape, dtype = specs[0].shape, specs[0].dtype
     (_, wide), (top, left) = canvas_of(shape, args)
-    rows, columns = slice(top, top + shape[0]), slice(left, left + shape[1])
-    row = np.empty((wide, shape[2]), dtype)  # NumPy copies rows faster than single pixels
+    row = np.empty((wide, shape[2]), dtype)
     row[...] = fill_table(args.fill_value, dtype, shape, 2)
-
-    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
-        out[...] = row
-        out[rows, columns] = image
-        return out
-
-    return run
+    return pasting(row, [(0, 0, *shape[:2], top, left)], shape[1])
 
 
 @paste.infer
@@ -278,7 +280,19 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
             result[target] = part if alike else convert(part, dtype)
         return result
 
-    return run
+    if len(specs) > 1 or len(shape) > 3 or first.dtype != dtype:
+        return run
+    parts = [(*region.start, *region.extents, *region.corner) for region in regions]
+
+    def compiled(_images: Any = ()) -> Any:
+        paste = pasting(np.zeros((canvas[1], channels), dtype), parts, first.shape[1])
+        return lambda image: paste(image, np.empty(shape, dtype))
+
+    try:
+        return compiled()
+    except NotReady as error:
+        work = until_ready(lambda images, _key: run(*images), error, compiled, multi_paste.forget_calls)
+        return lambda image: work((image,), None)
 
 
 @multi_paste.check

@@ -564,7 +564,12 @@ def permute_batch(
     data: Sample, /, *, indices: Arg[Ints] = required("number of the input sample for each output sample")
 ) -> Sample:
     """Returns as sample i the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
-    many = [index for one in indices for index in (one if isinstance(one, tuple) else (one,))]
+    many: list[int] = []
+    for one in indices:
+        if isinstance(one, tuple):
+            many += one
+        else:
+            many.append(one)
     check_permutation(many, len(data))
     return [data[index] for index in many]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import TensorListCPU
 
 F = np.float32
@@ -158,3 +159,24 @@ def test_paste_in_a_pipeline_that_does_not_know_the_shapes():
         return fn.paste(fn.external_source(source=lambda: images, batch=True, layout="HWC"), ratio=1.5, fill_value=1)
 
     assert define().run()[0].shape() == [(6, 9, 3), (3, 3, 3)]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
+def test_a_repeated_call_pastes_the_same(dtype, monkeypatch):
+    """Its compiled form, for images whose rows are apart too, and parts that cover others."""
+    monkeypatch.setattr(kernels.jit, "kept", lambda *_: True)
+    rng = np.random.default_rng(3)
+    for channels in (1, 3, 4):
+        image = rng.integers(0, 100, (21, 60, channels)).astype(dtype)[:, ::2]
+        canvas = np.full((31, 45, channels), range(channels), dtype)
+        canvas[5:26, 7:37] = image
+        both = np.zeros((40, 70, channels), dtype)
+        both[:21, 3:33] = image
+        both[10:20, 20:34] = image[4:14, 5:19]
+        for _ in range(4):
+            made = fn.paste(image, ratio=1.5, fill_value=list(range(channels)))
+            np.testing.assert_array_equal(made, canvas)
+            anchors = {"in_anchors": [0, 0, 4, 5], "shapes": [21, 30, 10, 14], "out_anchors": [0, 3, 10, 20]}
+            made = fn.multi_paste(image, in_ids=[0, 0], output_size=(40, 70), **anchors)
+            np.testing.assert_array_equal(made, both)
+            assert made.dtype == dtype

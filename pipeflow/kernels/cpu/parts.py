@@ -4,11 +4,13 @@ Data has three axes: axes that nothing changes are joined with their neighbours,
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pipeflow.kernels.cpu import jit
-from pipeflow.kernels.cpu.jit import BYTES, NUMBER, kernel, types_of
+from pipeflow.kernels.cpu.jit import BYTES, NUMBER, Filling, kernel, types_of
 from pipeflow.kernels.cpu.later import Wanted
 from pipeflow.kernels.cpu.normalize import MIRRORED, mirror_rgb_rows, mirror_row
 from pipeflow.kernels.cpu.simd.moves import LONG, copy_long_row, copy_one_of_rows, copy_row, fill_bytes
@@ -111,6 +113,47 @@ def place_part(
     """`move_part` with numbers one by one."""
     low, kept, place, full = (low0, low1, low2), (kept0, kept1, kept2), (at0, at1, at2), (full0, full1, full2)
     move_part(source, item, rows, columns, low, kept, place, full, fill, out)
+
+
+@kernel
+def paste_parts(source, columns, item, parts, row, out):
+    """Fills every row of a canvas with `row`, and puts parts of an image of so many columns on it: each has its first row and
+    column, its extents, and its place on the canvas. A pixel has `item` bytes.
+    """
+    width, filled = row.size, min(row.size, out.size)
+    copy_row(row, 0, filled, out, 0)
+    while filled < out.size:
+        more = min(filled, out.size - filled)
+        copy_row(out, 0, more, out, filled)
+        filled += more  # twice as many rows as before: a row of its own for each took four times as long
+    for number in range(parts.shape[0]):
+        size, step = parts[number, 3] * item, columns * item
+        begin = parts[number, 0] * step + parts[number, 1] * item
+        at = parts[number, 4] * width + parts[number, 5] * item
+        for line in range(parts[number, 2]):
+            if size < LONG:
+                copy_row(source, begin + line * step, size, out, at + line * width)
+            else:
+                copy_one_of_rows(source, begin + line * step, size, out, at + line * width, step)
+
+
+PASTED = BYTES, NUMBER, NUMBER, np.empty((0, 6), np.int64), BYTES, BYTES
+
+
+def pasting(paste: Any, row: np.ndarray, parts: Sequence[Sequence[int]], columns: int) -> Filling:
+    """The code of `paste_parts` for many images of so many columns; ``row`` has the type of the images."""
+    table, pixel = np.array(parts, np.int64).reshape(-1, 6), np.dtype(np.uint8)
+    flat, item = row.ravel().view(pixel), row.itemsize * row.shape[1]
+
+    def run(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        paste(image.ravel().view(pixel), columns, item, table, flat, out.ravel().view(pixel))
+        return out
+
+    def of_bytes(image: np.ndarray, out: np.ndarray) -> np.ndarray:
+        paste(image.ravel(), columns, item, table, flat, out.ravel())
+        return out
+
+    return of_bytes if row.dtype == pixel else run
 
 
 @kernel
