@@ -95,6 +95,42 @@ def test_state_that_is_hidden_keeps_the_order(function):
     assert not state_of(function).any_order
 
 
+CALLS, LIMITS, NAMES = {"count": 0}, {"low": 1}, [1]
+
+
+def count_calls(x):
+    CALLS["count"] += 1
+    return x
+
+
+def add_names(x):
+    NAMES.append(x[0])
+    return x
+
+
+def reads_limits(x):
+    result = {}
+    result["low"] = LIMITS["low"]
+    return x * result["low"]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x * CALLS["count"], "it uses CALLS, which count_calls changes"),
+        (lambda x: x * len(NAMES), "it uses NAMES, which add_names changes"),
+    ],
+)
+def test_what_another_function_of_the_module_changes_is_state(function, reason):
+    """The function only reads it, but the order of the calls of both decides what it finds."""
+    assert state_of(function).reason == reason
+
+
+def test_tables_that_no_function_changes_are_no_state():
+    """Other functions read them too."""
+    assert not state_of(lambda x: x * LIMITS["low"]).reason
+
+
 @dataclass(frozen=True)
 class Settings:
     """Options of a function."""

@@ -44,6 +44,7 @@ MEAN = np.array([0.4, 0.5, 0.6], np.float32)
 LEVELS = (0.25, 0.5, 0.75)
 FACTOR = 1.25
 TABLE = {0: 0.5, 1: 2.0}
+CHANGED = {0: 0.5, 1: 2.0}
 
 
 def helper(x):
@@ -756,7 +757,7 @@ def draws_globally(x):
 
 
 def writes_to_a_table(x):
-    TABLE[1] = 3.0
+    CHANGED[1] = 3.0
     return x
 
 

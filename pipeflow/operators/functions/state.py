@@ -270,6 +270,12 @@ class _CodeReader:
             value = holder[name]
         if isinstance(value, FunctionType) and not _library_of(value) and attributes[used:]:
             self._refuse(f"it uses an attribute of {name}")
+        if (
+            type(value) in (list, dict, set, np.ndarray)
+            and isinstance(holder, dict)
+            and (writer := _writer_of(holder, name))
+        ):
+            self._refuse(f"it uses {name}, which {writer} changes")
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
             self.state.uses.append(Use(holder, name, value))
         self.judge(name, value, holder.get("__name__", "") if used else "")
@@ -308,6 +314,35 @@ class _CodeReader:
             self.read(value)
         elif not any(known is value for known in (*HARMLESS, *(getattr(builtins, name, None) for name in BUILTINS))):
             self._refuse(f"it uses {name}, a {type(value).__name__}")
+
+
+def _writer_of(variables: dict[str, Any], name: str) -> str:
+    """The function of a module whose code writes to an object of the module; "" if there is none."""
+    for function in list(variables.values()):
+        if (
+            isinstance(function, FunctionType)
+            and function.__globals__ is variables
+            and _writes(function.__code__, name)
+        ):
+            return function.__name__
+    return ""
+
+
+def _writes(code: CodeType, name: str) -> bool:
+    """True if code has ``name[key] = x``, ``name[key] += x``, ``del name[key]`` or a call like ``name.append``."""
+    if any(isinstance(constant, CodeType) and _writes(constant, name) for constant in code.co_consts):
+        return True
+    if name not in code.co_names:
+        return False
+    found = [item for item in dis.get_instructions(code) if item.opname not in _FILLERS]
+    for item, then, after in zip(found, found[1:], found[2:]):
+        if item.opname != "LOAD_GLOBAL" or item.argval != name:
+            continue
+        if then.opname in ("LOAD_ATTR", "LOAD_METHOD") and then.argval in _CHANGING:
+            return True
+        if then.opname.startswith("LOAD_") and (after.opname in _WRITES or after.opname in ("COPY", "DUP_TOP_TWO")):
+            return True
+    return False
 
 
 def _attributes(instructions: Sequence[dis.Instruction]) -> list[str]:
