@@ -27,16 +27,20 @@ data = {{
     "vector": [rng.integers(-3, 6, 5).astype(np.float32) for _ in sizes],
     "number": [np.array(rng.uniform(0, 1), np.float32) for _ in sizes],
     "integer": [np.array(rng.integers(0, 4), np.int32) for _ in sizes],
+    "sequence": [rng.integers(0, 256, (int(rng.integers(3, 6)), *size), np.uint8) for size in sizes],
+    "sound": [rng.uniform(-1, 1, int(rng.integers(400, 700))).astype(np.float32) for _ in sizes],
+    "spectrum": [rng.uniform(0.1, 1, (17, int(rng.integers(9, 20)))).astype(np.float32) for _ in sizes],
 }}
+layouts = {{"image": "HWC", "sequence": "FHWC", "spectrum": "ft"}}
 
 
 def given(name):
-    return fn.external_source(lambda: data[name], layout="HWC" if name == "image" else None)
+    return fn.external_source(lambda: data[name], layout=layouts.get(name))
 
 
 @pipeline_def(batch_size={batch}, num_threads=2, device_id=None, enable_conditionals=True)
 def pipeline():
-    image, floats, vector, number, integer = map(given, data)
+    image, floats, vector, number, integer, sequence, sound, spectrum = map(given, data)
 {lines}
     return {results}
 
@@ -46,6 +50,7 @@ pipe.build()
 pipe.run()
 show(pipe.run())
 """
+POWER = "fn.spectrogram({sound}, window_length=64, window_step=32)"
 TEMPLATES = {
     "image": [
         "fn.flip({image}, horizontal={0|1|integer % 2}, vertical={0|1})",
@@ -99,7 +104,7 @@ TEMPLATES = {
     ],
     "number": [
         "{number} {+|-|*} {number}",
-        "{number} / {2|0.5|integer}",
+        "{number} / {2|0.5}",
         "{integer} * {0.5|0.3}",
         "fn.reductions.{sum|mean|min|max}({vector})",
         "math.sqrt(math.abs({number}))",
@@ -112,6 +117,41 @@ TEMPLATES = {
         "{integer} % {2..4}",
         "fn.cast({image}.shape()[{0..2}], dtype=types.INT32)",
         "fn.cast({number} {<|>} 0.5, dtype=types.INT32)",
+    ],
+    "sequence": [
+        "fn.flip({sequence}, horizontal={0|1|integer % 2})",
+        "fn.resize({sequence}, size=({5..9}, {5..9}))",
+        "fn.crop({sequence}, crop=({2..5}, {2..5}), crop_pos_x={0~1})",
+        "fn.brightness({sequence}, brightness={0.5~1.5})",
+        "fn.rotate({sequence}, angle={-40~40}, keep_size=True, fill_value=9)",
+        "fn.gaussian_blur({sequence}, sigma={0.6~2})",
+        "fn.sequence_rearrange({sequence}, new_order=[{0..2}, {0..2}, {0..2}])",
+        "fn.slice({sequence}, start=[{0..1}, 1], shape=[{1..2}, 4], axis_names='FW')",
+        "fn.color_twist({sequence}, hue={-90~90})",
+        "{sequence}[{1:|-2:|:2|integer % 2:}]",
+        "fn.warp_affine({sequence}, matrix=(1, 0, 1.5, 0, 1, -0.5), fill_value=0)",
+        "fn.reinterpret(fn.stack({image}, {image}, {image}), layout='FHWC')",
+    ],
+    "sound": [
+        "fn.preemphasis_filter({sound}, preemph_coeff={0.1~0.9}{|, border='zero'|, border='reflect'})",
+        "fn.audio_resample({sound}, scale={1|1.25|2})",
+        "fn.audio_resample({sound}, in_rate=16000, out_rate={16000|22050})",
+        "fn.slice({sound}, start=[{0..60}], {shape=[200]|rel_shape=[0.4]}, axes=[0])",
+        "{sound} {+|*} {number}",
+        "fn.pad({sound}, align={32|100})",
+        "{sound}[{0..50}:{260..390}]",
+        "fn.cat({sound}, {sound})",
+    ],
+    "spectrum": [
+        "fn.spectrogram({sound}, nfft=32, window_length={20|32}, window_step=9{|, center_windows=False})",
+        "fn.spectrogram({sound}, nfft=32, window_length=32, window_step={9..20}, power={1|2})",
+        "fn.to_decibels({spectrum}, cutoff_db={-60|-30}{|, multiplier=20.0|, reference=0.5})",
+        "fn.normalize({spectrum}, epsilon=0.1, axes=[{0|1}])",
+        f"fn.mel_filter_bank({POWER}, sample_rate=8000, nfilter=17{{|, normalize=False|, mel_formula='htk'}})",
+        "{spectrum} {+|*} 1.5",
+        "math.log({spectrum} * {spectrum} + 1.5)",
+        "{spectrum}[:, {1:|:5}]",
+        f"fn.mfcc(fn.mel_filter_bank({POWER}, sample_rate=8000, nfilter=20), n_mfcc=17{{|, lifter=5|, dct_type=3}})",
     ],
 }
 CONDITIONS = [
@@ -143,8 +183,14 @@ def check_close(ours, theirs):
         assert (sample.dtype, sample.shape) == (expected.dtype, expected.shape)
         finite = expected[np.isfinite(expected)].astype(np.float64)
         largest = np.abs(finite).max(initial=1)
-        steps = 2 if sample.dtype.kind in "iu" else 2e-3 * largest
-        np.testing.assert_allclose(sample.astype(np.float64), expected.astype(np.float64), 2e-3, steps)
+        steps = 2 if sample.dtype.kind in "iu" else 5e-3 * largest  # sums of bytes among them
+        np.testing.assert_allclose(sample.astype(np.float64), expected.astype(np.float64), 5e-3, steps)
+
+
+def test_most_programs_are_compared(both):
+    """DALI refuses few of them, and pipeflow no others."""
+    refused = [shown for shown in both[1].values() if any(isinstance(one, dict) and "raised" in one for one in shown)]
+    assert len(refused) < 0.1 * COUNT, [shown[-1]["message"][-200:] for shown in refused]
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
