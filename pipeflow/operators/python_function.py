@@ -84,8 +84,8 @@ def python_function(
     results, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them. Results are checked at every call, later
     operators know their types and shapes when the pipeline is built, and the names of a dict become names of the outputs. With
     ``jit=True`` Numba compiles the function for the types of the first sample; it then runs on all threads. ``jit="auto"`` tries
-    this in the background: the plain function runs until the compiled one has returned the same bits; ``jit="auto:1e-6"``
-    accepts results that differ by at most this number.
+    this in the background: the plain function runs until the compiled one has returned the same bits, which may later differ
+    in the sign of a NaN; ``jit="auto:1e-6"`` accepts results that differ by at most this number.
 
     With ``device="gpu"`` the function gets and returns arrays of CuPy, which work on the pipeline's stream.
     """
