@@ -344,3 +344,10 @@ def test_code_that_calls_itself_is_not_kept_on_disk():
     assert is_recursive(counted_down, ())
     assert is_recursive(by_a_helper, ())
     assert not is_recursive(standard, ())
+
+
+def test_with_a_tolerance_sums_have_the_order_of_numba():
+    """It has sums of arrays that are not contiguous, and limits of floats and integers."""
+    compiled = cpu.exact_functions.compiled(lambda x: np.maximum(x, np.float32(3))[:, 0].mean(), False)
+    x = np.arange(12, dtype=np.int16).reshape(4, 3)
+    assert compiled(x) == pytest.approx(np.maximum(x, np.float32(3))[:, 0].mean())

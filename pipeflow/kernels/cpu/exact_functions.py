@@ -184,7 +184,7 @@ class KeepTypes(FunctionPass):
             elif isinstance(value, ir.Expr) and value.op == "getitem" and is_mask(value.index, names):
                 statement.value = call(selected, value.value, value.index)
             elif isinstance(value, ir.Expr) and value.op == "call":
-                statement.value = self._call(value, names, call, known)
+                statement.value = self._call(value, names, call, known, self.exact)
         yield from before
         yield statement
 
@@ -218,7 +218,7 @@ class KeepTypes(FunctionPass):
         return value
 
     @staticmethod
-    def _call(value: Any, names: Names, call: Callable[..., Any], known: Callable[[Any], Any]) -> Any:
+    def _call(value: Any, names: Names, call: Callable[..., Any], known: Callable[[Any], Any], exact: bool) -> Any:
         """The call that replaces a call."""
         called, method = names.value_of(value.func), names.method_of(value.func)
         if called is int and len(value.args) == 1:
@@ -230,7 +230,7 @@ class KeepTypes(FunctionPass):
         if called in (math.sqrt, math.fabs) and one_argument:
             value.args = [call(as_square if called is math.sqrt else as_double, value.args[0])]
             return value
-        whole = whole_reduction(called, method, value)
+        whole = whole_reduction(called, method, value) if exact else None
         if whole is not None:
             return call(whole, value.args[0] if called is not None else names.definitions[value.func.name].value)
         if called is None and method in ("integers", "uniform"):
@@ -266,7 +266,7 @@ class KeepTypes(FunctionPass):
                     call(as_weak, argument, strong[0]) if place >= first and names.is_weak(argument) else argument
                     for place, argument in enumerate(value.args)
                 ]
-        if isinstance(called, Hashable) and called in PAIRS and len(value.args) == 2 and not value.kws:
+        if exact and isinstance(called, Hashable) and called in PAIRS and len(value.args) == 2 and not value.kws:
             return call(PAIRS[called], *value.args)
         value.args = [call(as_limit, one) if place in limits else one for place, one in enumerate(value.args)]
         value.kws = [(word, call(as_limit, one) if word in limits else one) for word, one in value.kws]
