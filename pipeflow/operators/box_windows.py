@@ -1,6 +1,7 @@
 """Boxes and labels of several samples, and the search of windows that keep boxes, for the operators of boxes."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
 from sys import float_info
 from typing import Any
@@ -105,15 +106,15 @@ def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np
 
 def options_of(args: Any, ndim: int, fixed: np.ndarray, extents: np.ndarray) -> tuple[Any, ...]:
     """The options of a search, as the kernels take them."""
-    pairs = np.array(list(combinations(range(ndim), 2)), np.int64)
+    thresholds, scaling, pairs, allowed = _tables(args.thresholds, args.scaling, args.aspect_ratio, ndim)
     return (
-        np.array(args.thresholds, np.float64),
+        thresholds,
         bool(args.allow_no_crop and not fixed.any()),
         fixed,
         extents,
-        np.array(args.scaling, np.float64),
+        scaling,
         pairs,
-        ranges(args.aspect_ratio, len(pairs)),
+        allowed,
         args.num_attempts,
         MOST_WINDOWS if args.total_num_attempts < 0 else args.total_num_attempts,
         args.threshold_type == "overlap",
@@ -121,6 +122,15 @@ def options_of(args: Any, ndim: int, fixed: np.ndarray, extents: np.ndarray) -> 
         # the least positive number in place of 0: a box that only touches the window has no share in it
         -1.0 if args.bbox_prune_threshold is None else max(float(args.bbox_prune_threshold), float_info.min),
     )
+
+
+@lru_cache(64)
+def _tables(
+    thresholds: tuple[float, ...], scaling: tuple[float, ...], aspect_ratio: tuple[float, ...], ndim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Constant arguments as arrays, and the pairs of axes. To make them takes a twentieth of a small batch."""
+    pairs = np.array(list(combinations(range(ndim), 2)), np.int64)
+    return np.array(thresholds), np.array(scaling), pairs, ranges(aspect_ratio, len(pairs))
 
 
 def layout_of(args: Any, ndim: int) -> str:
@@ -138,7 +148,7 @@ def windows_of(many: Many, boxes: Joined, args: Any) -> tuple[np.ndarray, ...]:
     lows, highs = (np.ascontiguousarray(values[:, places], np.float64) for places in (starts, ends))
     if extents_given:
         highs += lows
-    require((lows >= -1e-6).all() and (highs <= 1 + 1e-6).all())
+    require(lows.min(initial=0) >= -1e-6 and highs.max(initial=1) <= 1 + 1e-6)  # False for NaN
     extents, fixed = np.ones((size, ndim)), np.zeros((size, ndim))
     if args.input_shape is not None:
         extents[:] = rows_in_order(many.rows("input_shape"), args.shape_layout, ndim)
