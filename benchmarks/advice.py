@@ -22,7 +22,7 @@ A turn begins when the batches that were made before it, and some more, have bee
 was set before it. If it ended with the first batch after some time, pipelines whose batches come in pairs would seem slower.
 
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
-there are none; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
+there are few; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
 it: for 0.1 to 2 seconds a loop of additions takes 2.1 times as long on one of two processors, also by the clock of its thread.
 So a short loop of additions runs on each processor before and after a turn, as soon as no pipeline works, and the turn counts as
 disturbed if one of them has another speed than most of the time.
@@ -63,9 +63,10 @@ MEASURED = 1.1  # seconds of a run that predicts; a probe and turns of one and o
 TURN = 0.16  # seconds of a turn
 ROUNDS = 2
 LAST_ROUNDS, LAST_TURN = 8, 0.05  # at least, of the settings that were chosen, and seconds of a turn
-LAST_SECONDS, ENOUGH = 4.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+LAST_SECONDS, ENOUGH = 5.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors
+FEWEST = 4  # undisturbed rounds; with fewer of them all rounds count: one ratio alone would have no error at all
 NOISE = 0.05  # the farthest that equal settings may be from each other for a verdict
 REST = 0.01  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
@@ -232,9 +233,10 @@ def processors_of(predictions: list[float], turns: list[Turn]) -> float:
 
 
 def logarithms(turns: list[Turn], best: list[Turn]) -> list[float]:
-    """Of the ratios to the best setting, over the rounds that were not disturbed, if there are any."""
+    """Of the ratios to the best setting, over the rounds that were not disturbed, if there are enough for a standard error."""
     pairs = [(math.log(turn.rate / other.rate), turn.quiet and other.quiet) for turn, other in zip(turns, best)]
-    return [found for found, quiet in pairs if quiet] or [found for found, _ in pairs]
+    undisturbed = [found for found, quiet in pairs if quiet]
+    return undisturbed if len(undisturbed) >= FEWEST else [found for found, _ in pairs]
 
 
 def part(turns: list[Turn], best: list[Turn]) -> float:
