@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, DType, Floats, KernelCalls, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.rates import RATES, RESAMPLING, check_quality, factor_of, resampling_factor
+from pipeflow.operators.rates import RATES, RESAMPLING, check_quality, factor_of, resampled, resampling_factor
 
 PAGE = """A signal is a sample of one axis, time, or of two, time by channels. Results are float32; integer signals are
 accepted where an operator has a meaning for them. [Sound](../audio.md) has examples of whole pipelines.
@@ -102,6 +102,9 @@ def _check_resampled(args: Args) -> None:
         _check_positive(name, value)
     if args.out_length is not None and args.out_length is not UNKNOWN and args.out_length < 0:
         raise ValueError(f"out_length must not be negative, got {args.out_length}")
+
+
+audio_resample.calls(resampled)
 
 
 @audio_resample.ready

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, parameters
+from pipeflow.declare import UNKNOWN, Arg, KernelCalls, NoTable, parameters, require
 from pipeflow.kernels import cpu as kernels
+
+FLOAT = np.dtype(np.float32)
 
 RESAMPLING = parameters(
     quality=(float, 50.0, "quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)"),
@@ -53,3 +55,17 @@ def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: 
     if out_rate / in_rate < kernels.audio_resample.SMALLEST:
         raise ValueError(f"the factor {out_rate / in_rate:g} is too small: the lowest is 1/4096")
     return kernels.audio_resample.quotient(out_rate, in_rate)
+
+
+def resampled(calls: KernelCalls) -> None:
+    """The resampling of a signal of one channel as a call of a compiled kernel."""
+    args, signal = calls.args, calls.input
+    require(args.out_length is None and args.dtype in (None, FLOAT))
+    factor = factor_of(1, args.scale, args.in_rate, args.out_rate, None)
+    calls.require(signal.dtype == FLOAT and signal.extents[1:] in ((), (1,)) and signal.size > 0)
+    if not isinstance(factor, Fraction) or factor == 1:  # the body computes a length that is not exact
+        raise NoTable
+    length = (signal.extents[0] * factor.numerator + (factor.denominator - 1)) // factor.denominator
+    filtered, settings = kernels.audio_resample.filtering(factor, args.quality, args.antialias)
+    out = calls.output((length, *signal.extents[1:]), FLOAT)
+    calls.call(filtered, signal.flat, out.flat, 1, 0, length, *settings)
