@@ -164,9 +164,10 @@ def _share(wanted: Sequence[float], capacity: float) -> float:
 
 
 def _set_rates(units: Sequence[_Unit], processors: float, others: float, contention: float) -> None:
-    if others > 0:  # other programs keep the processors they use, unless the system divides them between programs
-        wanted = sum(unit.load for unit in units)
-        processors = max(processors - others, processors * wanted / (wanted + others) if wanted else 0.0)
+    wanted = sum(unit.load for unit in units)
+    if others > 0 and wanted > 0:
+        # Other programs keep the processors they use, unless the system divides them between programs.
+        processors = max(processors - others, processors * wanted / (wanted + others))
     held, all_held = _share([unit.held for unit in units], 1.0), sum(unit.held for unit in units)
     for unit in units:
         unit.rate = 1.0 if unit.held <= held else held / unit.held

@@ -169,6 +169,11 @@ class TestFormulas:
         assert pace(found) == pytest.approx(0.009, rel=0.01)
         assert pace(found, threads=4) == pytest.approx(0.0075, rel=0.01)
 
+    def test_other_programs_may_use_all_processors_while_a_step_waits(self):
+        """A step that only waits needs no processor."""
+        found = model(step("source", 0.010, busy=0.0), pace=0.010, others=2.0)
+        assert pace(found) == pytest.approx(0.010, rel=0.01)
+
     def test_no_promise_beyond_the_processors(self):
         """Whatever is changed: 12 ms of computing need 6 ms on two processors, even if a batch came every 5 ms when measured."""
         found = model(step("pool", 0.012), pace=0.005)
