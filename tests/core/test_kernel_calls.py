@@ -229,7 +229,8 @@ def test_every_operator_with_calls_is_here():
     }
     shapes = {"expand_dims", "squeeze"}  # in test_shared_memory.py
     drawn = {"segmentation.random_mask_pixel"}  # in test_segmentation.py
-    assert set(CASES) | images | colors | moves | tones | shapes | drawn == declared
+    frames = {"per_frame", "sequence_rearrange"}  # in test_chains.py, as audio_resample
+    assert set(CASES) | images | colors | moves | tones | shapes | drawn | frames | {"audio_resample"} == declared
 
 
 @pytest.mark.parametrize(

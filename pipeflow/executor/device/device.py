@@ -62,6 +62,9 @@ class SendingPool(PinnedPool):
             cut, self._rest = self._rest[:nbytes], self._rest[aligned(nbytes) :]
             return cut
 
+    def _array(self, nbytes: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.ndarray(shape, dtype, self.take(nbytes))
+
     def reserve(self, nbytes: int, blocks: int) -> None:
         """Allocates blocks ahead of their first use."""
         if not nbytes:
@@ -80,7 +83,7 @@ class SendingPool(PinnedPool):
         for free in [free for size, free in self._free.items() if size != self._size]:
             while free:
                 self.reserved -= free.pop().nbytes
-        return super().take(self._size)
+        return super()._array(self._size, (self._size,), np.uint8)
 
     def _grow(self, nbytes: int) -> None:
         if nbytes > self._size:
