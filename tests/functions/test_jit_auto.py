@@ -22,16 +22,8 @@ from pipeflow.kernels import cpu, decisions
 from pipeflow.operators.functions import compiling
 from pipeflow.operators.functions.state import state_of
 
+pytestmark = pytest.mark.usefixtures("own_trials")
 trials = cpu.tried_functions
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch, clock):
-    """Trials of other tests and of earlier runs are not remembered here, and each test makes its own; time stands still."""
-    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
-    yield
-    trials.wait_for_trials()
-    compiling._known_tried.cache_clear()
 
 
 def samples(kind, count=4):

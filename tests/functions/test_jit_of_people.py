@@ -6,6 +6,7 @@ import pytest
 from pipeflow.kernels import cpu
 from pipeflow.operators.functions import compiling
 
+pytestmark = pytest.mark.usefixtures("own_trials")
 trials = cpu.tried_functions
 RNG = np.random.default_rng(5)
 IMAGES = [(RNG.random((12 - part, 10, 3)) * 255).astype(np.uint8) for part in range(3)]
@@ -15,15 +16,6 @@ LABELS = [np.array(number) for number in (3, 0, 9)]
 MEAN, STD = np.array([123.7, 116.3, 103.5], np.float32), np.array([58.4, 57.1, 57.4], np.float32)
 GAMMA = (255 * (np.arange(256) / 255) ** 0.8).astype(np.uint8)
 GAMMA.setflags(write=False)
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch, clock):
-    """Trials of other tests and of earlier runs are not remembered here; time stands still."""
-    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
-    yield
-    trials.wait_for_trials()
-    compiling._known_tried.cache_clear()
 
 
 def normalized_for_a_network(x):

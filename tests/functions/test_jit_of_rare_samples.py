@@ -11,17 +11,9 @@ import pytest
 from pipeflow.kernels import cpu
 from pipeflow.operators.functions import compiling
 
+pytestmark = pytest.mark.usefixtures("own_trials")
 trials = cpu.tried_functions
 NAN, INF = np.nan, np.inf
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch, clock):
-    """Trials of other tests and of earlier runs are not remembered here; time stands still."""
-    monkeypatch.setattr(trials, "folder_for", lambda name: tmp_path)
-    yield
-    trials.wait_for_trials()
-    compiling._known_tried.cache_clear()
 
 
 def hashed(x):
