@@ -4,6 +4,7 @@ import collections
 import functools
 import itertools
 import operator
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -129,6 +130,111 @@ def test_what_another_function_of_the_module_changes_is_state(function, reason):
 def test_tables_that_no_function_changes_are_no_state():
     """Other functions read them too."""
     assert not state_of(lambda x: x * LIMITS["low"]).reason
+
+
+def _reader_of(table):
+    return lambda x: x * table["k"]
+
+
+def _writers():
+    """Functions that change a dict or an array, with the one that reads it."""
+
+    def beside():
+        table = {"k": 1.0}
+
+        def change(x):
+            table["k"] += 1
+            return x
+
+        return (lambda x: x * table["k"]), change
+
+    def of_another():
+        given = {"k": 1.0}
+
+        def around(held):
+            def change(x):
+                held.update(k=2.0)
+                return x
+
+            return change
+
+        return _reader_of(given), around(given)
+
+    def of_a_part():
+        table = {"k": np.ones(3), "n": {"m": 1}}
+
+        def change(x):
+            table["n"]["m"] = 2
+            return x
+
+        return _reader_of(table), change
+
+    def of_a_slice():
+        numbers = np.ones(4)
+
+        def change(x):
+            def inner():
+                numbers[1:3] = x[0]
+
+            inner()
+            return x
+
+        return (lambda x: x * numbers[:3]), change
+
+    return beside, of_another, of_a_part, of_a_slice
+
+
+@pytest.mark.parametrize("made", _writers(), ids=lambda made: made.__name__)
+def test_what_a_function_beside_it_changes_is_state(made):
+    """Both have it from the function around them, perhaps with another name."""
+    reads, change = made()
+    assert re.fullmatch("it uses (table|numbers), which (change|inner) changes", state_of(reads).reason)
+    del change
+    assert not state_of(reads).reason
+
+
+def test_a_function_that_is_made_later_may_change_what_an_earlier_one_reads():
+    """The first one has been read when the second one is made, and yet does not run on several threads."""
+    table, seen = {"k": 0.0}, []
+
+    def change(x):
+        table["k"] += 1
+        return x
+
+    def pipe_with(later):
+        def define():
+            data = fn.external_source(lambda: [np.ones(2)] * 4)
+            read = fn.python_function(data, function=_reader_of(table), parallel="auto")
+            return read, fn.python_function(data, function=later)
+
+        pipe = pipeline_def(define, batch_size=4, num_threads=2)()
+        pipe.build()
+        return [choice.reason for choice in pipe.settings() if choice.name.startswith("parallel of")]
+
+    del change
+    (reason,) = pipe_with(np.copy)
+    assert reason.startswith("its code shows no state")
+
+    def made_later(x):
+        table["k"] += 1
+        seen.append(x)
+        return x
+
+    assert pipe_with(made_later) == ["it uses table, which made_later changes"]
+
+
+def test_what_several_functions_only_read_is_no_state():
+    """The function around them fills the table before it makes them."""
+    table = {}
+    table["k"] = 2.0
+
+    def reads(x):
+        out = {}
+        out["k"] = table["k"]
+        out[table["k"]] = table.get("n")
+        return x * out["k"]
+
+    assert not state_of(reads).reason
 
 
 @dataclass(frozen=True)

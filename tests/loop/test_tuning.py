@@ -807,7 +807,7 @@ def test_a_function_with_state_is_called_in_order():
         num_threads=2,
     )()
     choice = next(choice for choice in pipe.settings() if choice.name.startswith("parallel of"))
-    assert (choice.value, choice.reason) == ("serial", "it may change seen, which is outside of it")
+    assert (choice.value, choice.reason) == ("serial", "it uses seen, which function changes")
     assert [stage.ordered for stage in pipe.plan.stages][-1]
 
 

@@ -38,14 +38,29 @@ def check_jit(jit: Any) -> None:
     raise TypeError(f"jit must be a bool or 'auto', got {type(jit).__name__} {jit!r}")
 
 
+_functions_read = 0  # it grows with each new function
+
+
 def _state(function: Callable[..., Any]) -> FunctionState:
     """The state of a function; of other objects, which may not be hashable, the reason why it is not known."""
-    return _known_state(function) if isinstance(function, FunctionType) else state_of(function)
+    if not isinstance(function, FunctionType):
+        return state_of(function)
+    found = _known_state(function, 0)
+    # A function that is made later may change an object that this one uses.
+    return _known_state(function, _functions_read) if found.shared and not found.reason else found
 
 
 @lru_cache(maxsize=256)
-def _known_state(function: FunctionType) -> FunctionState:
+def _known_state(function: FunctionType, functions_read: int) -> FunctionState:
+    """The state as it was when so many functions had been read."""
+    if not functions_read:
+        _note_new_function()
     return state_of(function)
+
+
+def _note_new_function() -> None:
+    global _functions_read
+    _functions_read += 1
 
 
 def _tried(function: Callable[..., Any], tolerance: float | None) -> Any:
@@ -90,6 +105,7 @@ def changes_nothing(function: Callable[..., Any]) -> bool:
         return False
     known = _changes_nothing.get(function)
     if known is None:
+        _note_new_function()
         known = _changes_nothing[function] = state_of(function).changes_nothing
     return known
 

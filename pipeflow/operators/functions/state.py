@@ -7,6 +7,7 @@ everything else, and names the first thing that it does not know.
 
 import builtins
 import dis
+import gc
 import inspect
 import random
 import sys
@@ -15,8 +16,8 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache, partial
-from itertools import takewhile
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from itertools import chain, takewhile
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,8 @@ def state_of(function: Callable[..., Any]) -> FunctionState:
         reader.read(function)
     else:
         state.reason = "it is not a plain function"
+    if not state.reason:
+        reader.find_writers()
     return state
 
 
@@ -178,6 +181,16 @@ class _CodeReader:
     def __init__(self, state: FunctionState) -> None:
         self.state = state
         self._seen: set[int] = set()
+        self._shared: list[
+            tuple[str, Any, Any]
+        ] = []  # lists, arrays and similar objects from outside: name, object, holder
+
+    def find_writers(self) -> None:
+        """Refuses the function if the code of any function changes an object that it uses. The caller may run both."""
+        found = _writer_of(self._shared) if self._shared else None
+        if found is not None:
+            name, writer = found
+            self._refuse(f"it uses {name}, which {writer} changes")
 
     def read(self, function: FunctionType) -> None:
         if id(function) in self._seen:
@@ -270,12 +283,8 @@ class _CodeReader:
             value = holder[name]
         if isinstance(value, FunctionType) and not _library_of(value) and attributes[used:]:
             self._refuse(f"it uses an attribute of {name}")
-        if (
-            type(value) in (list, dict, set, np.ndarray)
-            and isinstance(holder, dict)
-            and (writer := _writer_of(holder, name))
-        ):
-            self._refuse(f"it uses {name}, which {writer} changes")
+        if type(value) in (list, dict, set, np.ndarray):
+            self._shared.append((name, value, holder))
         if not _is_library(holder.get("__name__", "") if isinstance(holder, dict) else ""):
             self.state.uses.append(Use(holder, name, value))
         self.judge(name, value, holder.get("__name__", "") if used else "")
@@ -316,33 +325,66 @@ class _CodeReader:
             self._refuse(f"it uses {name}, a {type(value).__name__}")
 
 
-def _writer_of(variables: dict[str, Any], name: str) -> str:
-    """The function of a module whose code writes to an object of the module; "" if there is none."""
-    for function in list(variables.values()):
-        if (
-            isinstance(function, FunctionType)
-            and function.__globals__ is variables
-            and _writes(function.__code__, name)
-        ):
-            return function.__name__
+def _writer_of(shared: Sequence[tuple[str, Any, Any]]) -> tuple[str, str] | None:
+    """The name of one of these objects and that of a function whose code writes to it; None if there is none.
+
+    The objects have their holders: the variables of a module, or the cell of a function. Other functions may have an object from
+    another holder, with another name.
+    """
+    wanted = {id(value): name for name, value, _ in shared}
+    referring = [*gc.get_referrers(*[value for _, value, _ in shared]), *[holder for _, _, holder in shared]]
+    holders = {id(holder): holder for holder in referring if type(holder) is CellType or _is_of_module(holder)}
+    # After gc.freeze() the functions of a module are found only among its variables.
+    users = [
+        *gc.get_referrers(*holders.values()),
+        *[value for held in holders.values() if isinstance(held, dict) for value in list(held.values())],
+    ]
+    closures = [user for user in users if type(user) is tuple]
+    for function in chain(users, gc.get_referrers(*closures) if closures else ()):
+        if type(function) is not FunctionType:
+            continue
+        variables, code = function.__globals__, function.__code__
+        for name, value in list(variables.items()) if id(variables) in holders else ():
+            if id(value) in wanted and (writer := _writer_in(code, name, "LOAD_GLOBAL")):
+                return wanted[id(value)], writer
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            if id(cell) in holders and (writer := _writer_in(code, name, "LOAD_DEREF")):
+                return wanted[id(cell.cell_contents)], writer
+    return None
+
+
+def _is_of_module(holder: Any) -> bool:
+    """True for the variables of a module."""
+    return type(holder) is dict and "__name__" in holder
+
+
+def _writer_in(code: CodeType, name: str, load: str) -> str:
+    """The name of the function, this code or one in it, that has ``name[key] = x``, ``name[key] += x``, ``del name[key]`` or a
+    call like ``name.append``, also for parts of the object; "" if there is none. ``load`` is the instruction that reads the name.
+    """
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType) and (found := _writer_in(constant, name, load)):
+            return found
+    if name not in (code.co_names if load == "LOAD_GLOBAL" else code.co_freevars):
+        return ""
+    begins: set[Any] = set()  # of this name: an expression like name["a"][1:2] has the place where it begins
+    for item in dis.get_instructions(code):
+        if item.opname == load and item.argval == name:
+            begins.add(_place_of(item))
+        elif _place_of(item) in begins and _changes(item):
+            return code.co_name
     return ""
 
 
-def _writes(code: CodeType, name: str) -> bool:
-    """True if code has ``name[key] = x``, ``name[key] += x``, ``del name[key]`` or a call like ``name.append``."""
-    if any(isinstance(constant, CodeType) and _writes(constant, name) for constant in code.co_consts):
-        return True
-    if name not in code.co_names:
-        return False
-    found = [item for item in dis.get_instructions(code) if item.opname not in _FILLERS]
-    for item, then, after in zip(found, found[1:], found[2:]):
-        if item.opname != "LOAD_GLOBAL" or item.argval != name:
-            continue
-        if then.opname in ("LOAD_ATTR", "LOAD_METHOD") and then.argval in _CHANGING:
-            return True
-        if then.opname.startswith("LOAD_") and (after.opname in _WRITES or after.opname in ("COPY", "DUP_TOP_TWO")):
-            return True
-    return False
+def _changes(instruction: dis.Instruction) -> bool:
+    operation = instruction.opname
+    return operation in _WRITES or (operation in ("LOAD_ATTR", "LOAD_METHOD") and instruction.argval in _CHANGING)
+
+
+def _place_of(instruction: dis.Instruction) -> tuple[Any, Any]:
+    """The line and the column where an expression begins; None twice for code that is kept without them."""
+    place = instruction.positions
+    return (place.lineno, place.col_offset) if place is not None else (None, None)
 
 
 def _attributes(instructions: Sequence[dis.Instruction]) -> list[str]:
