@@ -186,10 +186,7 @@ def _(one: Any, other: Any) -> Any:
 
 def _rounding(function: Callable[..., Any], called: Callable[..., Any]) -> None:
     def floats(value: Any) -> Any:
-        number = called(np.float64(value))
-        if not in_64_bits(number):
-            raise OverflowError("a number has more than 64 bits")
-        return np.int64(number)
+        return in_64_bits(called(np.float64(value)))
 
     @rule(function)
     def _(value: Any) -> Any:
