@@ -10,10 +10,17 @@ from typing import Any, NamedTuple
 
 import _forty
 
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
+
 from pipeflow import system
 
 LEAST = 8  # batches of a turn
 WARM = 4, 0.03  # batches and seconds that a new pipeline runs at least before its first turn
+FAULTS = 64  # page faults of a batch that takes new memory
+FRESH = 60  # the most batches of a warm-up that are made until batches take none
 TRIALS = 10.0  # the longest time to wait until it is decided which functions are compiled
 UNDECIDED = "not called yet", "compiling", "comparing"
 AFTER_TRIALS = 20  # batches until a chain of compiled steps has the compiled functions too
@@ -34,8 +41,12 @@ class Turn(NamedTuple):
 
     @property
     def quiet(self) -> bool:
-        """True if nothing else was at work, and all processors had their usual speed."""
-        return self.others <= DISTURBED and self.changed <= CHANGED
+        """True if nothing else was at work, and all processors that it needed had their usual speed.
+
+        Processors that rest often have another speed for a moment. So a change counts by the part of the time that it was busy.
+        """
+        busy = min(1.0, self.rate * self.work)
+        return self.others <= DISTURBED and 1 + (self.changed - 1) * busy <= CHANGED
 
 
 class Additions:
@@ -88,6 +99,11 @@ def checked(turn: Turn) -> Turn:
     return turn._replace(changed=max(before, additions.changed()))
 
 
+def _page_faults() -> int:
+    """How often this process has used a page of memory for the first time."""
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 class Runner:
     """A pipeline and its loop."""
 
@@ -112,11 +128,15 @@ class Runner:
 
     def warm_up(self) -> None:
         """The first batches, which make what the later ones use. Functions with jit="auto" are compared with compiled code
-        here, and the better one works in all turns: a prediction is for the code that was measured.
+        here, and the better one works in all turns: a prediction is for the code that was measured. The memory that batches take
+        for the first time can cost ten times their work, once.
         """
         least = WARM[0]
         while self._batches < least or self._seconds < WARM[1]:
+            faults = _page_faults()
             self.step()
+            if _page_faults() - faults > FAULTS and self._batches < FRESH:
+                least = max(least, self._batches + WARM[0])
             if self._seconds < TRIALS and any(choice.value in UNDECIDED for choice in self.pipe.settings()):
                 least = self._batches + AFTER_TRIALS
         if least > WARM[0]:

@@ -2,7 +2,7 @@
 
     python benchmarks/advice.py [words of the name of a pipeline] [--raw FOLDER [--minutes M]] [--replay FOLDER]
 
-In each of two rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
+In each of three rounds, each of forty pipelines runs once with the settings of its base and is measured. From these figures
 alone its speed with other settings is predicted: threads, batches ahead, `parallel` of its functions, worker processes, a cache.
 In the same round other pipelines with these settings run in turn, so that a disturbance of the machine affects all of them alike.
 The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto".
@@ -59,9 +59,9 @@ from pipeflow.executor.figures import Statistics
 from pipeflow.executor.model import Model
 from pipeflow.reporting.advice import predicted
 
-MEASURED = 1.1  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
-TURN = 0.16  # seconds of a turn
-ROUNDS = 2
+MEASURED = 1.0  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
+TURN = 0.08  # seconds of a turn
+ROUNDS = 3  # the median of two would be their mean, which one disturbed round spoils
 LAST_ROUNDS, LAST_TURN = 8, 0.05  # at least, of the settings that were chosen, and seconds of a turn
 LAST_SECONDS, ENOUGH = 5.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
@@ -128,6 +128,7 @@ def measure(case: _forty.Case) -> Measured:
     found.turns = [[] for _ in runners]
     for _ in range(ROUNDS):
         settle(0.2, 0.5)
+        base.batches(TURN, PERIOD)  # without the clocks of a measurement, as in a program
         additions.changed()
         with base.pipe.measure():
             run = base.batches(MEASURED, PERIOD)

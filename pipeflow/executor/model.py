@@ -17,26 +17,29 @@ BRIEF = (
 )
 REPEATED = 64  # the last measured batches, which are repeated in turn: more of them predict nothing better
 SENDING_SECONDS = 4e-4  # of a thread for a batch that goes to worker processes and comes back
-WORKER_SECONDS = 2e-5, 1e-10  # of a worker process for each sample that it gets, and for each byte
+WORKER_SECONDS = 1e-5, 5e-11  # of a worker process for each sample that it gets, and for each byte
 UNEXPLAINED = 0.5, 5.0  # limits of the factor for what the simulation of the measured run does not explain
 QUEUED_SHARE = 0.25  # if threads wait for a processor this share of the time, they get no more processors
-REACHED = 0.95  # of the processors: no program keeps them busy all the time; the measured one may have done better
+REACHED = 0.98  # of the processors: no program keeps them busy all the time; the measured one may have done better
 EXPLAINED = 0.05  # share of the time of a part: a smaller difference is not fitted
 FITTING = 6  # simulations of the measured run to find out how much of the waiting they explain
-CONTENTION = 0.3  # the time that work loses by the use of caches and memory, if the measured run does not show it
-MOST_CONTENTION = 4.0
+# The time that work loses if it takes the interpreter from other work, and with each turn on a processor. These are for runs that
+# do not show it.
+CONTENTION, SWITCHING = 0.3, 0.09
+MOST_CONTENTION, MOST_SWITCHING = 4.0, 2.0
 CALL_SECONDS = 2e-6  # for each sample if a function is not called in a loop over the batch, in the interpreter
 CHUNK_SECONDS = 1e-5  # the same for a chunk of samples
+WORKER_CHUNK_COST = 1e-4  # the same if a worker process gets it
 # The time that threads lose when they hand the interpreter over, measured on machines with two processors: a function that
 # gives it back waits for it after each sample, and each call of an operator takes longer because the caches are cold.
-HANDOVER_SECONDS = 6e-5
+HANDOVER_SECONDS = 2e-5
 HANDOFF_SECONDS = 1.6e-5
-TURNS = 0.1  # the part of the speed that threads which compute lose with each doubling of their number beyond the processors
+# The part of the speed that threads which compute without the interpreter lose with each doubling of their number beyond the
+# processors, if they only call functions, and if they also run operators.
+TURNS, TURNS_OF_OPERATORS = 0.12, 0.45
 RELEASES = 0.9  # share of its processor time: a function that keeps the interpreter for longer does not give it back
-KEPT_SECONDS = (
-    8e-5,
-    3e-5,
-)  # for a sample of 100 kB that a cache keeps: on a processor, of that with the interpreter held
+# For a sample of 100 kB that a cache keeps: on a processor, and of that with the interpreter held.
+KEPT_SECONDS = 3e-5, 2e-5
 PYTHON_SECONDS = 6e-6  # for each sample and step of an operator, with the interpreter held, if this was not measured
 
 
@@ -73,13 +76,14 @@ class Model:
     def __init__(self, run: Statistics) -> None:
         self.run = run
         self._waits = [1.0] * len(run.steps)
+        self._loop_waits = 1.0
         self._known: dict[object, Prediction] = {}
         self.factor = 1.0
         self._plain = 1.0  # the part of the time that batches take without the clocks of the measurement
         if run.unmeasured is not None and run.pace < BRIEF:
             self._plain = min(1.0, run.unmeasured / run.pace)
         self._keeping = 0.0  # share of the other processor time of Python functions that also keeps the interpreter
-        self._contention = CONTENTION
+        self._contention, self._switching = CONTENTION, SWITCHING
         self._overhead = 0.0  # processor seconds of this process for a batch, outside of all steps and the loop
         if run.used and not run.synchronous:
             inside = sum(step.busy for step in run.steps if step.role != "processes")
@@ -101,9 +105,9 @@ class Model:
             pace = self._plain * max(Simulation(scene).run().pace * self.factor, self._least(scene))
             most = max(2, round(self.run.processors))
             # They also compute if they take turns. One thread has only the waits that more threads hide, none for other threads.
-            if scene.threads > most and self._computes(self._parts(changes, 1)[0]):
+            if scene.threads > most and self._computes(parts := self._parts(changes, 1)[0]):
                 fewer = self.predict(replace(changes, threads=most)).pace
-                pace = max(pace, fewer * (1 + TURNS * math.log2(scene.threads / most)))
+                pace = max(pace, fewer * (1 + self._turns(parts) * math.log2(scene.threads / most)))
             self._known[key] = Prediction(pace, scene.batch_size / pace)
         return self._known[key]
 
@@ -115,6 +119,17 @@ class Model:
             faster = self.predict(Changes(speeds={place: 1.25})).pace
             saved.append((pace - faster, place))
         return sorted(saved, key=lambda pair: (-pair[0], -self.run.steps[pair[1]].busy))
+
+    def _turns(self, parts: Sequence[Part]) -> float:
+        """The part of the speed that is lost with each doubling of the threads, because they take turns on the processors.
+
+        A thread that has the interpreter and loses its processor stops the others. One that waits for the interpreter takes no
+        processor from it. Operators take the interpreter several times for a sample.
+        """
+        inside = [part.mean for part in parts if part.role != "processes"]
+        held = sum(work[2] for work in inside) / max(sum(work[1] for work in inside), 1e-9)
+        operators = any(step.role == "pool" and not step.python for step in self.run.steps)
+        return (1 - held) * (TURNS_OF_OPERATORS if operators else TURNS)
 
     def _least(self, scene: Scene) -> float:
         """The least time for a batch: its processor time divided by as many processors as a program gets."""
@@ -144,27 +159,32 @@ class Model:
         most = 1.0 - min(1.0, (run.queued or 0.0) / waiting) if waiting > 0 else 1.0
         # From none upwards: if threads that wait for each other explain all of it, nothing else is assumed.
         self._waits = [1.0 if step.role == "processes" else 0.0 for step in run.steps]
+        self._loop_waits = 0.0
         parts, places = self._parts(Changes())
-        simulated = Simulation(self._scene(Changes())).run()
-        tried = dict.fromkeys(range(len(parts)), 0.0)  # the share that was added last, 0 once a part is settled
+        scene = self._scene(Changes())
+        simulated = Simulation(scene).run()
+        works = [*((part.role, part.workload) for part in parts), ("loop", scene.loop)]
+        tried = [0.0] * len(works)  # the share that was added last, 0 once a part is settled
         for _ in range(FITTING):
-            for number, (part, inside) in enumerate(zip(parts, simulated.inside)):
-                waits, missing = part.workload.seconds - part.workload.busy, part.workload.seconds - inside
-                settled = part.role == "processes" or waits <= 1e-9 or abs(missing) <= EXPLAINED * part.workload.seconds
+            for number, ((role, work), inside) in enumerate(zip(works, simulated.inside)):
+                waits, missing = work.seconds - work.busy, work.seconds - inside
+                settled = role == "processes" or waits <= 1e-9 or abs(missing) <= EXPLAINED * work.seconds
                 tried[number] = 0.0 if settled else missing / waits
-            if not any(tried.values()):
+            if not any(tried):
                 break
-            before, waits_before = simulated, list(self._waits)
-            added = 0.0
-            for number, share in tried.items():
-                added += share * (parts[number].workload.seconds - parts[number].workload.busy)
+            before, waits_before = simulated, (list(self._waits), self._loop_waits)
+            for number, share in enumerate(tried[:-1]):
                 for place in places[number]:
                     self._waits[place] = min(most, max(0.0, self._waits[place] + share))
+            self._loop_waits = min(1.0, max(0.0, self._loop_waits + tried[-1]))
+            added = sum(share * (work.seconds - work.busy) for share, (_, work) in zip(tried, works))
             simulated = Simulation(self._scene(Changes())).run()
             if sum(simulated.inside) - sum(before.inside) < 0.2 * added:
-                self._waits, simulated = waits_before, before  # the threads wait for each other: more changes nothing
-                break
-        simulated = self._fit_contention(self._fit_interpreter(simulated))
+                (self._waits, self._loop_waits), simulated = waits_before, before
+                break  # they wait for each other: more changes nothing
+        simulated = self._fit_interpreter(simulated)
+        simulated = self._fit_loss("_contention", CONTENTION, MOST_CONTENTION, simulated)
+        simulated = self._fit_loss("_switching", SWITCHING, MOST_SWITCHING, simulated)
         if run.batches and simulated.pace > 0:
             self.factor = min(max(run.pace / simulated.pace, UNEXPLAINED[0]), UNEXPLAINED[1])
 
@@ -184,18 +204,20 @@ class Model:
             low, high = (self._keeping, high) if found.pace < run.pace else (low, self._keeping)
         return found
 
-    def _fit_contention(self, simulated: Simulated) -> Simulated:
-        """If the simulated pace is not the measured one, threads lose more or less by taking the interpreter from each other."""
-        low, high = 0.0, MOST_CONTENTION
+    def _fit_loss(self, name: str, usual: float, most: float, simulated: Simulated) -> Simulated:
+        """If the simulated pace is not the measured one, threads lose more or less than usual by taking the interpreter or the
+        processors from each other.
+        """
+        low, high = 0.0, most
         for _ in range(FITTING):
             if abs(simulated.pace - self.run.pace) <= EXPLAINED * self.run.pace:
                 break
-            before = self._contention
+            before = getattr(self, name)
             low, high = (before, high) if simulated.pace < self.run.pace else (low, before)
-            self._contention = (low + high) / 2
+            setattr(self, name, (low + high) / 2)
             found = Simulation(self._scene(Changes())).run()
             if abs(found.pace - simulated.pace) < 0.01 * EXPLAINED * simulated.pace:
-                self._contention = CONTENTION  # this run has none
+                setattr(self, name, usual)  # this run has none
                 break
             simulated = found
         return simulated
@@ -231,6 +253,8 @@ class Model:
             min(run.others, run.processors),
             run.synchronous if changes.synchronous is None else changes.synchronous,
             contention=self._contention,
+            switching=self._switching,
+            loop_waits=self._loop_waits,
         )
 
     def _at_work(self, threads: int, parts: Sequence[Part]) -> int:
@@ -320,7 +344,7 @@ class Model:
             0.0 if crowding is not None else 1.0 - min(1.0, kept / busy) if busy > 0 else 0.0,
             # A function that has been called in order may wait for another sample.
             (0.0, stage.chunk_seconds[1]) if moved else stage.chunk_seconds,
-            CHUNK_SECONDS if moved else 0.0,
+            0.0 if role == stage.role else {"pool": CHUNK_SECONDS, "processes": WORKER_CHUNK_COST}.get(role, 0.0),
             moved or stage.meets,
             handing,
         )

@@ -19,12 +19,10 @@ from pipeflow.executor.chunks import SAMPLES, chunk_size
 
 SIMULATED = 48  # batches that are counted
 WORKER_CHUNK_SECONDS = 8e-3  # the same for a worker process
-WORKER_CHUNK_COST = 2e-4  # of a worker process for a chunk
 MORE_AHEAD = 2  # batches ahead for worker processes, as in the executor
-# The time that work loses, measured on machines with two processors: for each turn if it takes turns on a processor; and if work
-# on all other processors, outside the interpreter, uses caches and memory.
-SWITCHING = 0.09
-NEIGHBOURS = 0.16
+# The time that work loses if work on all other processors, outside the interpreter, uses caches and memory. Measured on machines
+# with two processors.
+NEIGHBOURS = 0.06
 Work = tuple[float, float, float]  # seconds: all, of that on a processor, of that with the interpreter held
 
 
@@ -85,7 +83,9 @@ class Part:
     sending: float = 0.0  # seconds of a thread for a batch that worker processes compute
     memory: float = 1.0  # share of its processor time that other work slows down: the part outside the interpreter
     chunk_seconds: tuple[float, float] = SAMPLES  # limits of the work that a thread takes at once
-    chunk_cost: float = 0.0  # seconds for a chunk, with the interpreter held, which the work does not include
+    chunk_cost: float = (
+        0.0  # seconds for a chunk, which the work does not include; in this process with the interpreter held
+    )
     meets: bool = False  # its functions may wait for each other
     handing: float = 0.0  # seconds for a batch in which the interpreter is handed over, which the work does not include
 
@@ -96,7 +96,7 @@ class Part:
     def _work(self, seconds: float, on_processor: float, share: float) -> Work:
         handing = self.handing * share
         waits = max(0.0, seconds - on_processor) * self.waits + handing
-        busy = min(on_processor, seconds) * self.busy
+        busy = max(0.0, min(on_processor, seconds)) * self.busy  # the clocks of brief work may go back a little
         return busy + waits, busy, self.held * busy + handing
 
     @property
@@ -119,7 +119,9 @@ class Scene:
     others: float = 0.0  # processors that other programs use
     synchronous: bool = False
     loop_held: float = 0.0
+    loop_waits: float = 1.0  # factor of the loop's time without a processor, as that of a part
     contention: float = 0.0  # what work loses when it takes the interpreter from other work
+    switching: float = 0.0  # what it loses with each turn if it takes turns on a processor
 
 
 class _SimulatedBatch:
@@ -163,7 +165,8 @@ def _share(wanted: Sequence[float], capacity: float) -> float:
     return left / count
 
 
-def _set_rates(units: Sequence[_Unit], processors: float, others: float, contention: float) -> None:
+def _set_rates(units: Sequence[_Unit], scene: Scene) -> None:
+    processors, others, contention = scene.processors, scene.others, scene.contention
     wanted = sum(unit.load for unit in units)
     if others > 0 and wanted > 0:
         # Other programs keep the processors they use, unless the system divides them between programs.
@@ -175,7 +178,7 @@ def _set_rates(units: Sequence[_Unit], processors: float, others: float, content
         unit.rate /= 1 + contention * taken * min(1.0, all_held - unit.held)
     wanted = sum(unit.load * unit.rate for unit in units)
     load = _share([unit.load * unit.rate for unit in units], processors)
-    switching = 1 + SWITCHING * max(0.0, wanted / processors - 1)
+    switching = 1 + scene.switching * max(0.0, wanted / processors - 1)
     neighbours = NEIGHBOURS * max(0.0, 1 - 1 / max(1.0, min(wanted, processors)))
     for unit in units:
         if unit.load * unit.rate > load:
@@ -188,7 +191,9 @@ class Simulated:
     """The counts of a simulation, for each batch."""
 
     pace: float = 0.0
-    inside: list[float] = field(default_factory=list)  # seconds that each part took, summed over its threads
+    inside: list[float] = field(
+        default_factory=list
+    )  # seconds that each part took, summed over its threads; last the loop
 
 
 class Simulation:
@@ -207,7 +212,7 @@ class Simulation:
         period = max([len(scene.loop), *(len(part.workload) for part in scene.parts)])
         self.first = 2 * scene.depth + self._more + 4
         self.last = self.first + period * max(1, round(counted / period))
-        self.inside = [0.0] * len(scene.parts)
+        self.inside = [0.0] * (len(scene.parts) + 1)
 
     def run(self) -> Simulated:
         """Simulates until enough batches are delivered."""
@@ -226,15 +231,14 @@ class Simulation:
 
     def _pass(self) -> None:
         """Advances the time until the next unit of work is done."""
-        _set_rates(self.units, self.scene.processors, self.scene.others, self.scene.contention)
+        _set_rates(self.units, self.scene)
         step = min(unit.left / unit.rate for unit in self.units)
         self.now += step
         left = []
         over = []
         for unit in self.units:
             unit.left -= step * unit.rate
-            if unit.batch is not None:
-                self.inside[unit.batch.stage] += step
+            self.inside[-1 if unit.batch is None else unit.batch.stage] += step
             if unit.left <= 1e-12:
                 over.append(unit)
             else:
@@ -248,6 +252,7 @@ class Simulation:
         if self._waiting and self.ring and self.ring[0].stage == len(scene.parts):
             self.ring.pop(0)
             seconds, busy = scene.loop.between(self._delivered, 0.0, 1.0)
+            seconds = busy + scene.loop_waits * max(0.0, seconds - busy)
             self._delivered += 1
             self._waiting = False
             self.units.append(_Unit("loop", (seconds, busy, scene.loop_held * busy), 1 - scene.loop_held))
@@ -329,6 +334,6 @@ class Simulation:
             end = min(1.0, begin + chunk)
             end = 1.0 if end > 1 - 0.5 / size else end
             seconds, busy, _ = part.work(batch.number, begin, end)
-            work = (seconds + WORKER_CHUNK_COST, busy + WORKER_CHUNK_COST, 0.0)
+            work = (seconds + part.chunk_cost, busy + part.chunk_cost, 0.0)
             self.jobs.append((batch, end - begin, work))
             begin = end

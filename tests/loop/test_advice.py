@@ -109,7 +109,7 @@ class TestRules:
             in advice.text
         )
         assert (
-            'parallel="processes" with py_num_workers=4 would give a batch every 5.31 ms instead of 20 ms: 3.8 '
+            'parallel="processes" with py_num_workers=4 would give a batch every 5.1 ms instead of 20 ms: 3.9 '
             in advice.text
         )
         assert "jit=True would run it on 4 threads without the GIL, if Numba can compile it: 4.0 times" in advice.text
