@@ -7,8 +7,8 @@ import pytest
 from pipeflow import Spec, fn, pipeline_def
 from pipeflow.executor.runners import chain
 from pipeflow.kernels import cpu
+from pipeflow.kernels.cpu import exact_functions, kernel_calls, start, user_functions
 from pipeflow.kernels.cpu import function_memory as memory
-from pipeflow.kernels.cpu import kernel_calls, start
 from pipeflow.operators.functions import compiling
 
 RNG = np.random.default_rng(5)
@@ -267,3 +267,51 @@ def test_a_pipeline_goes_on_after_a_checkpoint_with_the_same_bits(jit, monkeypat
         begun, pipe, _ = runs(definition, monkeypatch, batches=position)
         rest, _, _ = runs(definition, monkeypatch, checkpoint=pipe.checkpoint(), batches=12 - position)
         assert begun + rest == whole
+
+
+VIEWS = {
+    "mirrored": lambda x: x[:, ::-1],
+    "every second": lambda x: x[::2, ::-2],
+    "other colours": lambda x: x[:, :, ::-1],
+    "a part": lambda x: x[:, 1:-1],
+    "two colours": lambda x: x[:, ::-1, :2],
+    "one column": lambda x: x[:, :1][:, ::-1],
+    "two columns": lambda x: x[:, -2:][:, ::-1],
+    "transposed": lambda x: x.T,
+    "one axis": lambda x: x[::-1, 0, 0],
+    "nothing": lambda x: x[:0, ::-1],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_copies_of_views(view, dtype):
+    """The elements next to a view are not touched. The last pixel of the array is the first one of some views."""
+    whole = np.arange(5 * 4 * 3 + 16).astype(dtype)
+    given = view(whole[: 5 * 4 * 3].reshape(5, 4, 3))
+    room = np.full(given.size + 16, 99, dtype)
+    numbers = np.array([*given.shape, *given.strides], np.int64)
+    places = numbers.ctypes.data
+    cpu.user_calls.gather(
+        given.ctypes.data, room.ctypes.data, places, places + 8 * given.ndim, given.ndim, given.itemsize
+    )
+    np.testing.assert_array_equal(room[: given.size], given.ravel())
+    assert (room[given.size :] == 99).all()
+    copied = exact_functions.compiled(lambda x: x.copy(), True)
+    np.testing.assert_array_equal(copied(given), given)
+
+
+def test_the_time_of_a_call_by_a_program():
+    """A call for the same numbers: a function that draws gets the state of the sample, and one that raises ends early."""
+    function = exact_functions.compiled(lambda x, rng: x * rng.random(), True)
+    kinds = [user_functions.array_type(np.dtype(np.float64), 1, True)]
+    made = cpu.user_calls.DirectCall(cpu.user_calls.native(function, kinds, draws=True))
+    generator = np.random.Generator(np.random.SFC64(3))
+    assert made.seconds([np.ones(3)], 64, generator.bit_generator.state) >= 0
+    np.testing.assert_array_equal(made._room[:24].view(np.float64), np.ones(3) * generator.random())
+    raises = exact_functions.compiled(lambda x: x[:1] if x[0] > 0 else x[5:6] * x[7], True)
+    made = cpu.user_calls.DirectCall(cpu.user_calls.native(raises, kinds))
+    assert made.seconds([np.ones(3)], 64, None) >= 0
+    assert made.seconds([np.zeros(3)], 64, None) == -1
+    with made._lock:
+        assert made.seconds([np.ones(3)], 64, None) is None

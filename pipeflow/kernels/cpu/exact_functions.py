@@ -41,6 +41,7 @@ from pipeflow.kernels.cpu.numpy_numbers import (
     as_integer,
     as_stored,
     as_weak,
+    copied,
     element_of,
     flat,
     selected,
@@ -233,6 +234,8 @@ class KeepTypes(FunctionPass):
         whole = whole_reduction(called, method, value) if exact else None
         if whole is not None:
             return call(whole, value.args[0] if called is not None else names.definitions[value.func.name].value)
+        if called is None and method == "copy" and not value.args and not value.kws:
+            return call(copied, names.definitions[value.func.name].value)
         if called is None and method in ("integers", "uniform"):
             check_limits(value, method, names, call)
             return value

@@ -16,6 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
+from pipeflow.kernels.cpu.user_calls import gather
+
 
 def as_weak(weak: Any, _other: Any) -> Any:
     """A Python number in the type that NumPy gives it next to the other operand."""
@@ -75,6 +77,11 @@ def flat(array: np.ndarray) -> np.ndarray:
 def with_axes(result: Any, array: np.ndarray) -> Any:
     """A result that was computed from ``flat(array)`` with the axes of the array."""
     return result.reshape(array.shape)
+
+
+def copied(value: Any) -> Any:
+    """``value.copy()``."""
+    return value.copy()
 
 
 def rule(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -443,8 +450,35 @@ def _(result: Any, array: Any) -> Any:
     return lambda result, array: result
 
 
+@rule(copied)
+def _(value: Any) -> Any:
+    if (
+        not isinstance(value, types.Array)
+        or value.layout == "C"
+        or not isinstance(value.dtype, (types.Number, types.Boolean))
+    ):
+        return lambda value: value.copy()
+    axes = value.ndim
+
+    def copy(value: Any) -> Any:  # for a mirrored image in a third of the time of Numba's loops
+        result, numbers = np.empty(value.shape, value.dtype), np.empty(2 * axes, np.int64)
+        for axis in range(axes):
+            numbers[axis], numbers[axes + axis] = value.shape[axis], value.strides[axis]
+        _gather(value, result, numbers)
+        return result
+
+    return copy
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _gather(array, result, numbers):
+    places = numbers.ctypes.data
+    gather(array.ctypes.data, result.ctypes.data, places, places + 8 * array.ndim, array.ndim, array.itemsize)
+
+
 HELPERS = {
     *(
+        copied,
         flat,
         with_axes,
         as_weak,

@@ -61,12 +61,13 @@ class _TriedVersion:
     def __init__(self) -> None:
         self.call: Callable[..., Any] | None = None
         self.native: Any = None  # the same for programs; None if no program can call it
+        self.direct: Any = None  # measures the calls of a program
         self.form: Any = None  # the types of the plain results
         self.returned: Any = None  # Numba's type of the compiled results, if it is known
         self.trusted = False
         self.agreed = 0
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
-        self.copying = 0.0  # seconds for copies of plain results: a program makes its results where they belong
+        self.saved = 0.0  # seconds that calls by programs save: on the way from Python, and for copies of plain results
         self.copies: list[np.ndarray] = []
         self.every = EVERY
         self.left = EVERY  # calls until the next comparison
@@ -108,9 +109,7 @@ class Tried:
             return self.func(*arrays, **named)
         generator: Any = named.get("rng")
         before = None if generator is None else generator.bit_generator.state
-        error, begun = None, 0.0
-        if not trial.trusted:
-            begun = timing.processor()
+        error, begun = None, timing.processor() if not trial.trusted else 0.0
         try:
             result = call(*[_read_only(array) for array in arrays], **named)
             if trial.trusted:
@@ -125,17 +124,33 @@ class Tried:
         kept = [array.copy() for array in arrays] if error is not None else arrays
         middle = timing.processor()
         plain = self.func(*arrays, **named)  # an error of the plain function is the right one
-        if not trial.trusted and trial.agreed:  # the first call is not counted, because it is slower
+        if not trial.trusted and trial.agreed and error is None:  # the first call is not counted, because it is slower
             end = timing.processor()
-            trial.spent += middle - begun
-            trial.plain_spent += end - middle
-            if trial.native is not None:
-                _copy(plain, trial.copies)
-                trial.copying += timing.processor() - end
+            self._note_times(trial, middle - begun, end - middle, plain, arrays, before)
         if error is not None:
             self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
             return plain
         return self._compared(trial, result, plain, arrays)
+
+    @staticmethod
+    def _note_times(
+        trial: _TriedVersion, spent: float, plain_spent: float, plain: Any, arrays: Sequence[np.ndarray], state: Any
+    ) -> None:
+        """Counts the times of a call of each version. A program spends nothing on the way from Python to compiled code, which for
+        a generator is more than many functions; and both versions find the inputs in the cache.
+        """
+        if trial.direct is not None:
+            begun = timing.processor()
+            nbytes = _copy(plain, trial.copies)
+            copying = timing.processor() - begun
+            alone = trial.direct.seconds(arrays, nbytes, state)
+            if alone is None:
+                return
+            if alone >= 0:
+                spent = alone
+                trial.saved += FROM_PYTHON + copying
+        trial.spent += spent
+        trial.plain_spent += plain_spent
 
     def native(self, kinds: Any) -> tuple[Any, Callable[[int], int]] | None:
         """The compiled version for programs, which is None if no program can call it, and a function that is called before it
@@ -184,9 +199,8 @@ class Tried:
 
         With a tolerance it is always used: a decision by the clock would change results.
         """
-        saved = 0.0 if trial.native is None else FROM_PYTHON * (trial.agreed - 1) + trial.copying
         trial.copies.clear()
-        if self.exact and trial.spent > trial.plain_spent + saved:
+        if self.exact and trial.spent > trial.plain_spent + trial.saved:
             trial.call = None
             self._decided(
                 trial, TrialReport("plain", "it gives the same results when it is compiled, and is not faster")
@@ -243,6 +257,7 @@ class Tried:
                     trial.returned = made.overloads[signature].signature.return_type
                 with suppress(Exception):  # a type that programs do not know: the calls come from Python
                     trial.native = kernels.user_calls.native(made, types, draws="rng" in named)
+                    trial.direct = trial.native and kernels.user_calls.DirectCall(trial.native)
                 trial.report = TrialReport("comparing")
                 trial.call = made
                 return
@@ -330,14 +345,16 @@ def _check_numbers(returned: Any, form: Any) -> None:
             raise TypeError(f"a number of type {kind} instead of {wanted}")
 
 
-def _copy(plain: Any, copies: list[np.ndarray]) -> None:
-    """Copies the arrays of a result, as it is done for a batch: to memory that is used again."""
-    results = plain if isinstance(plain, (tuple, list)) else (plain,)
-    arrays = [array for array in results if isinstance(array, np.ndarray)]
-    if [(one.dtype, one.shape) for one in arrays] != [(one.dtype, one.shape) for one in copies]:
-        copies[:] = [np.empty(array.shape, array.dtype) for array in arrays]
-    for array, copy in zip(arrays, copies):
+def _copy(plain: Any, copies: list[np.ndarray]) -> int:
+    """Copies the arrays of a result, as it is done for a batch: to memory that is used again. Returns the bytes of the results,
+    each with those up to the next one.
+    """
+    results = [*map(np.asarray, plain if isinstance(plain, (tuple, list)) else (plain,))]
+    if [(one.dtype, one.shape) for one in results] != [(one.dtype, one.shape) for one in copies]:
+        copies[:] = [np.empty(array.shape, array.dtype) for array in results]
+    for array, copy in zip(results, copies):
         np.copyto(copy, array)
+    return sum(array.nbytes + kernels.kernel_calls.ALIGNMENT for array in results)
 
 
 def _numbers_of(form: Any) -> list[np.dtype | None] | None:

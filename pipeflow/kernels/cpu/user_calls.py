@@ -24,10 +24,11 @@ from numba.core.runtime import _nrt_python
 from numba.extending import intrinsic
 from numba.np import numpy_support
 
+from pipeflow import timing
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu import function_memory, function_numbers, kernel_calls
 from pipeflow.kernels.cpu.jit import kernel, types_of
-from pipeflow.kernels.cpu.user_functions import array_type, signature_of
+from pipeflow.kernels.cpu.user_functions import array_type, in_order, signature_of
 
 Kinds = tuple[tuple[np.dtype, int], ...]  # type and number of axes of each array
 _BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -70,6 +71,57 @@ class NativeFunction:
         types_of_call = tuple(signature.args), signature.return_type, tuple(self._results)
         dtypes = tuple([dtype for dtype, _ in self.outputs])
         return kernel_calls.Entry(self._address, *_entry(*types_of_call, dtypes, places, self.allocates))
+
+
+class DirectCall:
+    """Calls a function for one sample as a program does, to find out how long it takes. The results are not used."""
+
+    def __init__(self, function: NativeFunction) -> None:
+        self._function = function
+        self._entry = function.entry((0,) * len(function.outputs))
+        self._record = np.zeros(1, self._entry.row)
+        self._address = kernel_calls.address_of(self._record.view(np.uint8))
+        self._room = np.empty(0, np.uint8)
+        self._lock = threading.Lock()
+        kernel_calls.call.compile(types_of(1, 1, 1))  # else the first time would be that of the compiler
+
+    def seconds(self, arrays: Sequence[np.ndarray], nbytes: int, state: Any) -> float | None:
+        """The processor time of a call whose results have so many bytes, and whose generator has this ``state``. -1 if it ended
+        early: a program would leave such a sample to Python. None if another thread measures a call.
+        """
+        if state is not None and state["bit_generator"] != "SFC64":  # another one than those of pipelines
+            return -1.0
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            row: Any = self._record
+            if len(self._room) < nbytes:
+                self._room = np.empty(nbytes, np.uint8)
+            for number, array in enumerate([*map(in_order, arrays), *self._rooms()]):
+                if isinstance(array, int):
+                    row[str(number)] = array
+                    continue
+                row[str(number)] = kernel_calls.address_of(array)
+                for axis, extent in enumerate(array.shape):
+                    row[f"{number}_{axis}"] = extent
+            if state is not None:
+                function_numbers.of_thread()[function_numbers.STATE :] = [*state["state"]["state"], 0]
+            begun = timing.processor()
+            status = kernel_calls.call(self._entry.address, self._entry.function, self._address)
+            spent = timing.processor() - begun
+        finally:
+            self._lock.release()
+        return -1.0 if status else spent
+
+    def _rooms(self) -> list[Any]:
+        """The arguments after the inputs (``NativeFunction.entry``)."""
+        found: list[Any] = [kernel_calls.address_of(self._room), len(self._room)]
+        if self._function.allocates:
+            function_memory.prepare(1)
+            found.append(function_memory.numbers_of_thread())
+        if self._function.draws:
+            found.append(function_numbers.of_thread())
+        return found
 
 
 class CompiledVersion:
@@ -392,7 +444,7 @@ def _moves_item(width: int) -> Callable[..., Any]:
     return move
 
 
-_move_1, _move_2, _move_4, _move_8 = map(_moves_item, (1, 2, 4, 8))
+_move_1, _move_2, _move_4, _move_8, _move_16 = map(_moves_item, (1, 2, 4, 8, 16))
 _number_at = kernel_calls.load_number
 SHORT = 32  # bytes that are copied element by element: a call for more bytes is as fast
 
@@ -417,20 +469,40 @@ def _copy_line(place, step, last, size, out):
 
 
 @kernel
+def _move_three_1(target, source, step):
+    _move_1(target, source)
+    _move_1(target + 1, source + step)
+    _move_1(target + 2, source + 2 * step)
+
+
+@kernel
+def _move_three_4(target, source, step):
+    _move_4(target, source)
+    _move_4(target + 4, source + step)
+    _move_4(target + 8, source + 2 * step)
+
+
+@kernel
 def _copy_lines(place, jump, lines, step, last, size, out):
-    """Copies lines of elements. Lines of three colours of the most usual types take a third of the time without a loop each."""
+    """Copies lines of elements. Lines of three colours of the most usual types take a third of the time without a loop each.
+
+    If the colours are next to each other, a pixel between others is moved with the number behind it, which the next one replaces.
+    """
+    between = lines - 1 if step == size and jump != 0 else 0
     if last == 3 and size == 1:
-        for line in range(lines):
-            target, source = out + 3 * line, place + jump * line
-            _move_1(target, source)
-            _move_1(target + 1, source + step)
-            _move_1(target + 2, source + 2 * step)
+        for line in range(1, between):
+            _move_4(out + 3 * line, place + jump * line)
+        for line in range(between, lines):
+            _move_three_1(out + 3 * line, place + jump * line, step)
+        if between:
+            _move_three_1(out, place, step)
     elif last == 3 and size == 4:
-        for line in range(lines):
-            target, source = out + 12 * line, place + jump * line
-            _move_4(target, source)
-            _move_4(target + 4, source + step)
-            _move_4(target + 8, source + 2 * step)
+        for line in range(1, between):
+            _move_16(out + 12 * line, place + jump * line)
+        for line in range(between, lines):
+            _move_three_4(out + 12 * line, place + jump * line, step)
+        if between:
+            _move_three_4(out, place, step)
     else:
         for line in range(lines):
             _copy_line(place + jump * line, step, last, size, out + last * size * line)
