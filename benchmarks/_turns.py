@@ -28,6 +28,7 @@ PERIOD = 8  # of bursts: turns have whole periods
 DISTURBED = 0.2  # processors that others may have in a turn
 CHANGED = 1.3  # how many times as long, or as short, as usual a loop of additions may take on a processor
 ADDITIONS = 3000
+WAITED = 1 / 3  # of the usual time of a step: the loop waited for the batch
 IDLE_SECONDS = 0.3  # the longest time to wait until the pipelines have finished the batches that they make ahead
 
 
@@ -113,18 +114,21 @@ class Runner:
         self.batch_size = settings["batch_size"]
         self._batches, self._seconds = -1, 0.0  # all but the first batch, which starts processes and loads kernels
 
-    def step(self) -> None:
+    def step(self) -> float:
+        """Takes a batch, and does what the loop does with it; returns the seconds that the loop waited for the batch."""
         begun = time.perf_counter()
         try:
             self.pipe.run()
         except StopIteration:
             self.pipe.reset()
             self.pipe.run()
+        waited = time.perf_counter() - begun
         if self.case.loop is not None:
             self.case.loop()
         if self._batches >= 0:
             self._seconds += time.perf_counter() - begun
         self._batches += 1
+        return waited
 
     def warm_up(self) -> None:
         """The first batches, which make what the later ones use. Functions with jit="auto" are compared with compiled code
@@ -143,7 +147,11 @@ class Runner:
             self._batches, self._seconds = 0, 0.0  # they say little about the code that works now
 
     def turn(self, seconds: float, least: int = LEAST) -> Turn:
-        """One turn of about so many seconds and at least so many batches, after those that were made before it and some more."""
+        """One turn of about so many seconds and at least so many batches, after those that were made before it and some more.
+
+        If batches come in groups, it begins and ends with the first one of a group. A fixed number of batches would always have
+        too few groups, or too many, which was a tenth of the speed.
+        """
         return checked(self.batches(seconds, least))
 
     def batches(self, seconds: float, least: int) -> Turn:
@@ -153,14 +161,21 @@ class Runner:
             self.step()
         pace = self._seconds / self._batches
         count = self.period * math.ceil(max(least, seconds / pace) / self.period)
+        alike = self.period > 1 or not self._take(1, before, pace)[1]
         busy, own = self._busy()
         begun = time.perf_counter()
-        for _ in range(count):
-            self.step()
+        count, _ = self._take(count, count if alike else count + before, pace)
         taken, samples = time.perf_counter() - begun, count * self.batch_size
         busy_after, own_after = self._busy()
         others = max(0.0, (busy_after - busy) - (own_after - own)) / taken
         return Turn(samples / taken, (own_after - own) / samples, others)
+
+    def _take(self, least: int, most: int, pace: float) -> tuple[int, bool]:
+        """Takes batches until the loop waited for one: how many, and False if it did not wait for any."""
+        for taken in range(1, most + 1):
+            if self.step() > WAITED * pace and taken >= least:
+                return taken, True
+        return most, False
 
     def _workers(self) -> list[int]:
         """The worker processes; two more batches are made ahead for them."""

@@ -18,8 +18,10 @@ measured themselves, in another pipeline, are the noise of the predictions. `cho
 three standard errors above or below its aim, or has a standard error below ENOUGH, at the latest after LAST_SECONDS; the rule is
 the same for all pipelines.
 
-A turn begins when the batches that were made before it, and some more, have been taken, and has a number of batches that
-was set before it. If it ended with the first batch after some time, pipelines whose batches come in pairs would seem slower.
+A turn begins when the batches that were made before it, and some more, have been taken. It begins with a batch for which the
+loop waited, and ends with the first such one after a number of batches that was set before: batches often come in groups of two
+or four, because a thread that computes keeps the interpreter for 5 ms, and a turn has whole groups. If the loop does not wait,
+or batches come in bursts, it ends with that number, which is one of whole bursts.
 
 If other programs or other guests of the host take a part of the processors in a turn, only the undisturbed rounds count, unless
 there are few; the last table says how many turns were disturbed. Other guests also make a processor slow and take no time from
@@ -62,7 +64,7 @@ from pipeflow.reporting.advice import predicted
 MEASURED = 1.0  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
 TURN = 0.08  # seconds of a turn
 ROUNDS = 3  # the median of two would be their mean, which one disturbed round spoils
-LAST_ROUNDS, LAST_TURN = 8, 0.05  # at least, of the settings that were chosen, and seconds of a turn
+LAST_ROUNDS, LAST_TURN = 8, 0.1  # at least, of the settings that were chosen, and seconds of a turn
 LAST_SECONDS, ENOUGH = 5.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import declare
+from pipeflow.backends.cpu import HeapPool
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.base import traits_of
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
@@ -76,7 +77,7 @@ class FunctionStep(SampleStep):
         else:
             outputs = call(inputs, key)
         if self.count and batch.layouts[self.step.outputs[0]] is None:
-            self._find_layouts(batch, inputs, place)
+            self._find_layouts(batch, inputs, place.layouts or place.find_layouts())
         self.keep(batch, sample, row, place, outputs)
 
     @property
@@ -84,18 +85,17 @@ class FunctionStep(SampleStep):
         """True if ``run_many`` can run it: no condition and no report belongs to a single sample."""
         return not self.step.guard and not self.reports
 
-    def run_whole(self, batch: BatchRun, place: Placement) -> bool:
+    def run_whole(self, batch: BatchRun, pool: HeapPool) -> bool:
         """Runs a whole batch; False if this failed, and each sample must be run to find out which."""
         step = self.step
         columns = [self._whole(batch.values[slot], right) for slot, _, right in self.reads]
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
-        call = declare.BatchCall(batch.size, lambda: self.batch_keys(batch), layouts, place.memory[0].take)
+        call = declare.BatchCall(batch.size, lambda: self.batch_keys(batch), layouts, self.memory(batch, pool, 0).take)
         try:
             outputs = declare.run_whole(self.op, self.constants, {}, columns, call, self.count)
             if self.count and batch.layouts[step.outputs[0]] is None:
-                self._find_layouts(
-                    batch, [column[0, ...] if type(column) is np.ndarray else column[0] for column in columns], place
-                )
+                first = [column[0, ...] if type(column) is np.ndarray else column[0] for column in columns]
+                self._find_layouts(batch, first, layouts)
         except Exception:
             return False
         for slot, values in zip(step.outputs, outputs):
@@ -106,8 +106,6 @@ class FunctionStep(SampleStep):
         self, batch: BatchRun, samples: range, place: Placement, failed: Callable[[Exception, int], None]
     ) -> None:
         """Runs some samples, one after another; ``failed`` gets errors. It does what ``run`` does, with less for each sample."""
-        if self.repeats and len(samples) == batch.size > 0 and self.run_whole(batch, place):
-            return
         values = batch.values
         columns = [self._column(values[slot], samples, writable) for slot, _, writable in self.reads]
         rows = zip(*columns) if columns else repeat((), len(samples))
@@ -121,7 +119,7 @@ class FunctionStep(SampleStep):
                     call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
                 outputs = call(inputs, key)
                 if self.count and batch.layouts[self.step.outputs[0]] is None:
-                    self._find_layouts(batch, inputs, place)
+                    self._find_layouts(batch, inputs, place.layouts or place.find_layouts())
                 self.keep(batch, sample, row, place, outputs)
             except Exception as error:
                 failed(error, sample)
@@ -139,8 +137,7 @@ class FunctionStep(SampleStep):
         part = self._whole(held[samples.start : samples.stop], writable)
         return part if type(part) is list else [part[index, ...] for index in range(len(samples))]
 
-    def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any], place: Placement) -> None:
-        layouts = place.layouts or place.find_layouts()
+    def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any], layouts: Sequence[str]) -> None:
         assert self.kernel is not None
         for slot, layout in zip(self.step.outputs, self.kernel.output_layouts(inputs, layouts, {})):
             batch.layouts[slot] = layout or ""

@@ -255,15 +255,21 @@ class SampleStage(StageRunner):
         alone = len(self.parts) == 1
         if self.chain is not None and self.chain.shorter is not None:
             self._use(self.chain.shorter)
-        rows = self._run_only_chain(batch, begin, end, arena) if self._chained_only else None
-        if rows is None or rows.chained is None or len(rows.chained) != end - begin:
-            self._run_parts(batch, begin, end, arena, steps, rows)
+        if self._lone is None or end - begin != batch.size or not self._run_at_once(batch, self._lone):
+            rows = self._run_only_chain(batch, begin, end, arena) if self._chained_only else None
+            if rows is None or rows.chained is None or len(rows.chained) != end - begin:
+                self._run_parts(batch, begin, end, arena, steps, rows)
         taken = (timing.wall() - started) / (end - begin)
         known = self._seconds_per_sample
         slower = 0.8 * known + 0.2 * taken
         if not alone and taken > slower:
             slower = taken  # one waiting strand is enough
         self._seconds_per_sample = slower if known else taken
+
+    def _run_at_once(self, batch: BatchRun, step: FunctionStep) -> bool:
+        """Runs the only function for the whole batch, as a serial one; False if it must be called sample by sample."""
+        able = step.repeats and step.probe is None and not (self.limited or batch.absent or batch.failures)
+        return able and step.run_whole(batch, self.pool)
 
     def _apart(self, steps: Sequence[SampleStep]) -> bool:
         """True if each step has its own clock."""
