@@ -15,7 +15,9 @@ from pipeflow.executor.settings import Settings
 
 MOST_SECONDS = 1e-3  # from one batch to the next, on average
 OWN_SECONDS = 2e-4  # of them in the caller's own code
-ENOUGH = 16  # batches until the other way is tried, at least; the loop may get as many as are made ahead at once, and then wait
+# Batches until the other way is tried, at least: threads are slow at first, until the system has spread them over the processors.
+# And batches of a trial of the caller. The loop may get as many as are made ahead at once, and then wait.
+ENOUGH, TRIAL = 32, 16
 SLOW = 4  # each slow batch counts as so many quick ones
 MOST_SLOW = 8  # a program may be interrupted now and then
 MOST_BATCHES = 4096  # as above, after ways that were not faster
@@ -31,7 +33,8 @@ class Brisk:
         self._skip = 0  # batches that were made in the other way
         self._periods: list[float] = []  # seconds from one batch to the next
         self._slow = 0  # grows with slow batches and falls with quick ones
-        self._needed = max(ENOUGH, 2 * ahead)
+        self._needed, self._trial = max(ENOUGH, 2 * ahead), max(TRIAL, 2 * ahead)
+        self._tried = True  # False until the caller was compared with threads
         self._with_threads = inf
 
     @classmethod
@@ -58,11 +61,12 @@ class Brisk:
             self._skip -= 1
             return
         self._periods.append(period)
-        if len(self._periods) < self._needed:
+        if len(self._periods) < (self._needed if self._tried else self._trial):
             return
         # The mean, without one that may be an accident: with threads, some batches come at once, and others after a wait.
         typical = (sum(self._periods) - max(self._periods)) / (len(self._periods) - 1)
         self._periods.clear()
+        self._tried = True
         if not self.by_caller:
             self._with_threads = typical
             self._use(by_caller=typical <= MOST_SECONDS)
@@ -72,7 +76,7 @@ class Brisk:
 
     def _use(self, by_caller: bool) -> None:
         if by_caller is not self.by_caller:
-            self.by_caller, self._skip = by_caller, self._ahead + 1
+            self.by_caller, self._tried, self._skip = by_caller, not by_caller, self._ahead + 1
             self._periods.clear()
 
 

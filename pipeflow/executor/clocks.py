@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import nan
 from typing import Any
 
@@ -29,6 +30,7 @@ PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter ch
 PROBE_MOST_SECONDS = 100e-3  # the longest measurement of a probe
 PROBED_SECONDS = 0.06  # seconds of all measurements of a step
 PROBING_SECONDS = 0.4  # after that a probe needs no processor any more, and the measurement of the times begins again
+PAUSE_SECONDS = 0.1  # of a loop between two batches, as for a validation
 RECENT_ENDS = 16, 128  # the least and the most deliveries for the pace of the last batches
 RECENT = 16  # the minimum of ready batches is taken over so many batches
 KEPT_TASKS = 1024  # tasks of a stage whose work is kept, to simulate a run
@@ -321,10 +323,11 @@ class Measures:
         return self._batches + len(self._rows)
 
     def recent_pace(self) -> float | None:
-        """Seconds from batch to batch of the last deliveries; None if there were few."""
+        """Seconds from batch to batch of the last deliveries, without pauses of the loop; None if there were few."""
         least, most = RECENT_ENDS
-        ends = [row[1] for row in self._rows[-most:]]
-        return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) >= least else None
+        rows = self._rows[-most:]
+        periods = [row[1] - before[1] for before, row in pairwise(rows) if row[0] - before[1] < PAUSE_SECONDS]
+        return sum(periods) / len(periods) if len(periods) + 1 >= least else None
 
     def loop_clock(self) -> float:
         """The caller's processor time when it calls for a batch or gets it; NaN if the loop took very little time before."""

@@ -98,6 +98,7 @@ class Statistics:
     others: float = 0.0  # the average number of processors that other programs used
     used: float = 0.0  # processor seconds of this process
     caches: tuple[CacheFigures, ...] = ()  # of the readers that keep what they read from URLs
+    by_caller: bool = False  # the loop's thread made the batches itself (``brisk.py``)
     unmeasured: float | None = None  # seconds from batch to batch just before, without the clocks of the measurement
 
     @property

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeflow.executor.brisk import MOST_SECONDS
 from pipeflow.executor.crowd import COMPUTING
 from pipeflow.executor.figures import StageFigures, Statistics, StepFigures, in_ms
 from pipeflow.executor.simulation import NEIGHBOURS, Part, Scene, Simulated, Simulation, Workload
@@ -92,6 +93,8 @@ class Model:
         self._threads = run.threads
         self._threads = self._at_work(run.threads, self._parts(Changes())[0])  # those that worked at the same time
         self._fit()
+        held = sum(part.mean[2] for part in self._parts(Changes())[0] if part.role != "processes")
+        self._own_held = min(self._overhead, max(0.0, run.pace - held))  # the executor's own work is Python
 
     def predict(self, changes: Changes = Changes()) -> Prediction:
         """The speed with other settings."""
@@ -103,6 +106,9 @@ class Model:
         if key not in self._known:
             scene = self._scene(changes)
             pace = self._plain * max(Simulation(scene).run().pace * self.factor, self._least(scene))
+            if self._by_caller(changes) and pace > MOST_SECONDS:
+                scene = self._scene(changes := replace(changes, synchronous=False))
+                pace = max(Simulation(scene).run().pace * self.factor, self._least(scene))
             most = max(2, round(self.run.processors))
             # They also compute if they take turns. One thread has only the waits that more threads hide, none for other threads.
             if scene.threads > most and self._computes(parts := self._parts(changes, 1)[0]):
@@ -132,13 +138,16 @@ class Model:
         return (1 - held) * (TURNS_OF_OPERATORS if operators else TURNS)
 
     def _least(self, scene: Scene) -> float:
-        """The least time for a batch: its processor time divided by as many processors as a program gets."""
+        """The least time for a batch: its processor time divided by as many processors as a program gets, and the time for which
+        steps and the executor hold the interpreter.
+        """
         busy = sum(part.mean[1] * self._slower(part) for part in scene.parts) + scene.loop.busy + self._overhead
         steps = self.run.steps
         outside = sum(step.busy for step in steps if step.role == "processes")
         reached = max(self.run.used + outside, sum(step.busy for step in steps)) / max(self.run.seconds, 1e-9)
         usable = max(1.0, min(self.run.processors, max(REACHED * self.run.processors, reached)))
-        return max(busy / usable, 1e-9)
+        held = sum(part.mean[2] for part in scene.parts if part.role != "processes")
+        return max(busy / usable, held + self._own_held, 1e-9)
 
     def _slower(self, part: Part) -> float:
         """The factor of the processor time of a part if all processors work, and share caches and memory."""
@@ -228,7 +237,8 @@ class Model:
         def chosen(new: int | None, old: int) -> int:
             return old if new is None else new
 
-        threads = chosen(changes.threads, run.threads)
+        by_caller = self._by_caller(changes)
+        threads = run.threads if by_caller else chosen(changes.threads, run.threads)
         parts, _ = self._parts(changes)
         threads = self._at_work(threads, parts)
         if threads != self._threads:
@@ -251,11 +261,16 @@ class Model:
             max(size, 1),
             self._processors(),
             min(run.others, run.processors),
-            run.synchronous if changes.synchronous is None else changes.synchronous,
+            run.synchronous or by_caller if changes.synchronous is None else changes.synchronous,
             contention=self._contention,
             switching=self._switching,
             loop_waits=self._loop_waits,
         )
+
+    def _by_caller(self, changes: Changes) -> bool:
+        """True if the caller still makes the batches itself; it cannot if functions are called on threads or in processes."""
+        moved = any(way in ("threads", "processes") for way in changes.ways.values())
+        return self.run.by_caller and changes.synchronous is None and not moved
 
     def _at_work(self, threads: int, parts: Sequence[Part]) -> int:
         """The number of threads that work at the same time (``executor/crowd.py``)."""
@@ -320,11 +335,12 @@ class Model:
             kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
-        if stage.alone is not None and waits > 0:
+        # Who makes batches alone has no other threads beside it: there was nothing to compare.
+        crowding, alone = (None, None) if run.by_caller else (stage.crowding, stage.alone)
+        if alone is not None and waits > 0:
             # What waits only next to other threads waits for these: with more threads for longer, alone not at all.
-            own = min(1.0, stage.alone * all_waits / waits)
+            own = min(1.0, alone * all_waits / waits)
             waits *= own + (1 - own) * (threads - 1) / max(1, self._threads - 1)
-        crowding = stage.crowding
         if crowding is not None:
             factor = crowding ** (_crowd(threads, self._threads) - 1)
             busy, held, kept = busy * factor, held * factor, kept * factor

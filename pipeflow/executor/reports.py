@@ -29,6 +29,7 @@ class RunReports:
     device: "Device | None"
     tuner: "Tuner | None"
     _claims: Claims
+    _by_caller: bool
     _ring: deque[BatchRun]
 
     @property
@@ -70,7 +71,7 @@ class RunReports:
     def figures(self) -> Statistics:
         """The times since the first batch was delivered, or since ``measure``."""
         with self.crew.lock:
-            found = self.measuring.figures(self.crew.threads)
+            found = replace(self.measuring.figures(self.crew.threads), by_caller=self._by_caller)
         return found if self.tuner is None else replace(found, threads=self.tuner.threads, depth=self.tuner.depth)
 
     def measure(self, on: bool, probing: bool = False) -> None:

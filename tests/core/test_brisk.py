@@ -10,7 +10,7 @@ import pytest
 from test_interrupts import INSIDE, Interrupts, by_epochs, by_run, values
 
 from pipeflow import fn, pipeline_def
-from pipeflow.executor.brisk import ENOUGH, MOST_SECONDS, OWN_SECONDS, Brisk
+from pipeflow.executor.brisk import ENOUGH, MOST_SECONDS, OWN_SECONDS, TRIAL, Brisk
 from pipeflow.executor.runners.sample import SampleStage
 
 SETTINGS = [
@@ -429,6 +429,14 @@ class TestTheChoice:
         apart = np.diff(tries)
         assert len(tries) > 2
         assert (apart[1:] > apart[:-1]).all()
+
+    def test_trials_that_fail_take_a_small_part_of_the_batches(self):
+        """The caller is slower: a trial has a few batches, and there are twice as many by threads before each next one."""
+        brisk, by_caller = Brisk(), 0
+        for _ in range(100 * ENOUGH):
+            brisk.delivered(0.0, 2e-4 if brisk.by_caller else 1e-4)
+            by_caller += brisk.by_caller
+        assert TRIAL < by_caller < 4 * ENOUGH
 
     @pytest.mark.parametrize("alone", [1.5e-4, 3e-4])
     def test_batches_that_come_at_once_count_with_the_wait_for_them(self, alone):

@@ -66,6 +66,16 @@ def test_the_clocks_of_a_measurement_are_no_part_of_brief_batches():
     assert pace(model(step("serial", 4e-4), pace=4e-4, unmeasured=5e-4)) == pytest.approx(4e-4)
 
 
+def test_a_caller_that_makes_its_batches_itself():
+    """0.2 and 0.1 ms, one after the other, with any threads and batches ahead. Larger batches are made by two threads."""
+    figures = step("pool", 2e-4), step("serial", 1e-4, python=True)
+    found = model(*figures, pace=3e-4, by_caller=True)
+    for changes in ({}, {"threads": 1}, {"threads": 4}, {"depth": 1}, {"depth": 4}):
+        assert pace(found, **changes) == pytest.approx(3e-4, rel=0.01)
+    assert pace(found, batch_size=SIZE * 10) < 0.8 * 3e-3
+    assert pace(found, ways={1: "threads"}) != pytest.approx(3e-4, rel=0.01)
+
+
 @pytest.mark.usefixtures("lossless")
 class TestFormulas:
     """Each prediction on given figures, with the formula of each."""
