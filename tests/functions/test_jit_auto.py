@@ -248,7 +248,7 @@ SET = [
     (mean_of_floats, "f", False),
     (in_place, "f", True),
     (root_of_sum, "f", True),
-    (wrapping, "u", False),
+    (wrapping, "u", True),
     (formatted, "f", False),
 ]
 

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -67,6 +67,7 @@ from pipeflow.kernels.cpu.python_numbers import (
     rounded,
     sign_of,
 )
+from pipeflow.kernels.cpu.single_numbers import SINGLE_HELPERS, InferSingleNumbers, type_of_result
 from pipeflow.kernels.cpu.variables import Names, is_python_number
 
 
@@ -410,14 +411,13 @@ class CheckExact(FunctionPass):
         if unsigned and any(isinstance(element, types.Integer) and element.signed for element in elements):
             raise NotExact("uint64 next to signed integers", loc=statement.loc)
         result = types.unliteral(state.typemap[statement.target.name])
-        if value.fn in _ARITHMETIC and isinstance(result, types.Number) and value.fn not in _DIVISIONS:
-            wanted = np.result_type(*map(numpy_support.as_dtype, elements))
-            if numpy_support.as_dtype(result) != wanted:
-                raise NotExact(
-                    f"arithmetic with single numbers of {' and '.join(map(str, elements))}: NumPy keeps the type, which wraps "
-                    "around; write int(x) or float(x)",
-                    loc=statement.loc,
-                )
+        single = value.fn in _ARITHMETIC and isinstance(result, types.Number)
+        if single and numpy_support.as_dtype(result) != type_of_result(value.fn, elements):
+            raise NotExact(
+                f"arithmetic with single numbers of {' and '.join(map(str, elements))}: NumPy keeps the type, which wraps "
+                "around; write int(x) or float(x)",
+                loc=statement.loc,
+            )
         if value.op == "unary" and isinstance(result, types.Number) and result != elements[0]:
             raise NotExact(f"a sign of a single number of {elements[0]}", loc=statement.loc)
 
@@ -440,6 +440,7 @@ class CheckExact(FunctionPass):
             called in HELPERS
             or called in PYTHON_HELPERS
             or called in FLOAT_HELPERS
+            or called in SINGLE_HELPERS
             or called in _BUILTINS
             or is_reduction(called)
         ):
@@ -493,7 +494,6 @@ def _check_store(target: Any, value: Any, place: Any) -> None:
 
 _SHIFTS = {operator.lshift, operator.rshift, operator.ilshift, operator.irshift}
 _QUOTIENTS = {operator.floordiv, operator.ifloordiv}
-_DIVISIONS = {operator.truediv, operator.itruediv}
 
 
 def _is_whole(kind: Any) -> bool:
@@ -535,12 +535,13 @@ def _is_mixed(kinds: list[Any]) -> bool:
 class Fused(CompilerBase):
     """Compiles a function with Numba's types, and fuses only floats."""
 
+    instead: ClassVar[dict[Any, Any]] = {}  # passes of a derived class
+
     def define_pipelines(self) -> list[Any]:
         """Numba's passes and those of this module."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [
-            (FuseFloats, text) if item is NopythonRewrites else (item, text) for item, text in passes.passes
-        ]
+        instead = {NopythonRewrites: FuseFloats} | self.instead
+        passes.passes = [(instead.get(item, item), text) for item, text in passes.passes]
         self.add_to(passes)
         passes.finalize()
         return [passes]
@@ -553,12 +554,13 @@ class Close(Fused):
     """Compiles a function with NumPy's types."""
 
     checks = False
+    instead: ClassVar[dict[Any, Any]] = {NopythonTypeInference: InferSingleNumbers}
 
     def add_to(self, passes: Any) -> None:
         """Adds the passes of this module."""
         passes.add_pass_after(KeepTypes if self.checks else KeepTypesClosely, LiteralPropagationSubPipelinePass)
         if self.checks:
-            passes.add_pass_after(CheckExact, NopythonTypeInference)
+            passes.add_pass_after(CheckExact, InferSingleNumbers)
         passes.add_pass_after(FlatLoops, FuseFloats)
 
 

@@ -6,7 +6,8 @@ that NumPy makes only of some arrays must not be written to.
 """
 
 import operator
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -37,6 +38,9 @@ class _NumberKind:
 
 
 _Kinds = frozenset[_NumberKind]
+_PYTHON_TYPES = ("|b1", "<i8", "<f8")
+# Of functions that others call: True if they may return Python's numbers, False if they may return those of NumPy.
+_returned: "weakref.WeakKeyDictionary[Any, set[bool]]" = weakref.WeakKeyDictionary()
 
 
 def check_paths(state: Any, names: Any) -> None:
@@ -54,12 +58,10 @@ def check_paths(state: Any, names: Any) -> None:
     for statement in statements:
         reader.check(statement)
     returned = {
-        kind.dtype
-        for statement in statements
-        if isinstance(statement, ir.Return)
-        for kind in reader.of(statement.value)
+        kind for statement in statements if isinstance(statement, ir.Return) for kind in reader.of(statement.value)
     }
-    if len(returned) > 1:
+    _returned.setdefault(state.func_id.func, set()).update(kind.weak for kind in returned)
+    if len({kind.dtype for kind in returned}) > 1:
         raise NotExact("it returns numbers of several types", loc=state.func_ir.loc)
 
 
@@ -102,9 +104,13 @@ class _PathReader:
                 return self._computed(value.fn.__name__, value.lhs, value.rhs, value.op == "inplace_binop", target)
             if value.op == "unary":
                 mixed = self.of(value.value)
+                if value.fn in (operator.neg, operator.invert) and not self._is_of_one_kind(value.value):
+                    raise _refused(value.loc)
                 return frozenset(replace(kind, known=False) for kind in mixed) if len(mixed) > 1 else self._own(target)
             if value.op == "call":
                 called = self._names.value_of(value.func)
+                if isinstance(called, Dispatcher):
+                    return self._either(target, _returned.get(called.py_func, {True, False}))
                 if called in (min, max):
                     return frozenset().union(*[self.of(one) for one in value.args])
                 if _of(called, _CHECKED) and called.__name__ in _OPERATIONS:
@@ -112,7 +118,27 @@ class _PathReader:
                     return self._computed(_OPERATIONS[called.__name__], one, other, False, target)
                 if _of(called, _PYTHON_NUMBERS):
                     return frozenset(replace(kind, weak=True) for kind in self._own(target))
+            if value.op in ("getitem", "static_getitem") and isinstance(self._types[value.value.name], types.BaseTuple):
+                return self._item(value, target)
+        if isinstance(value, ir.Arg):
+            return self._either(target)
         return self._own(target, isinstance(value, ir.Const))
+
+    def _item(self, value: Any, target: Any) -> _Kinds:
+        """The kinds of an item of a tuple."""
+        if target.name in self._weak:
+            return self._own(target)
+        item = self._names.item_of_tuple(value) if value.op == "static_getitem" else None
+        return self._either(target) if item is None else self.of(item) or self._own(target)
+
+    def _either(self, target: Any, weak: Iterable[bool] = (True, False)) -> _Kinds:
+        """The kinds of a variable that may be one of Python's numbers: an argument of a helper, or an item of a tuple."""
+        own = self._own(target)
+        if isinstance(self._types[target.name], types.Array) or not all(
+            kind.dtype.str in _PYTHON_TYPES for kind in own
+        ):
+            return own
+        return frozenset(replace(kind, weak=one) for kind in own for one in weak)
 
     def _own(self, target: Any, known: bool = False) -> _Kinds:
         kind = types.unliteral(self._types[target.name])
@@ -130,7 +156,8 @@ class _PathReader:
 
     def _computed(self, name: str, one: Any, other: Any, in_place: bool, target: Any) -> _Kinds:
         left, right = self.of(one), self.of(other)
-        if max(map(_unlike, (left, right))) <= 1 or not left or not right:
+        alike = len({kind.weak for kind in (*left, *right)}) == 1  # else NumPy's type may be another one than Numba's
+        if not left or not right or (alike and self._is_of_one_kind(one) and self._is_of_one_kind(other)):
             return frozenset(
                 replace(kind, weak=kind.weak or self._both_weak(left, right)) for kind in self._own(target)
             )
@@ -157,6 +184,11 @@ class _PathReader:
                     raise _refused(one.loc)
             found.add(result)
         return frozenset(found)
+
+    def _is_of_one_kind(self, variable: Any) -> bool:
+        """True if a variable has one kind of numbers on all paths, which is also that of Numba."""
+        kinds = self.of(variable)
+        return _unlike(kinds) <= 1 and {kind.dtype for kind in kinds} == {kind.dtype for kind in self._own(variable)}
 
     @staticmethod
     def _both_weak(left: _Kinds, right: _Kinds) -> bool:
@@ -192,10 +224,10 @@ class _PathReader:
                 raise _refused(place)
 
     def _refuse_unlike_casts(self, call: Any, called: Any) -> None:
-        """``as_weak(number, other)``: NumPy must give the same type for all types of the number."""
+        """``as_weak(number, other)``: NumPy must give the same type for all types of the number and of the other one."""
         number, others = self.of(call.args[0]), self.of(call.args[1])
         name = "truediv" if called is numpy_numbers.as_divisor else "add"
-        if len(number) > 1 and len({_result(name, one, other).dtype for one, other in product(number, others)}) > 1:
+        if len({_result(name, one, other).dtype for one, other in product(number, others)}) > 1:
             raise _refused(call.loc)
 
 

@@ -45,6 +45,8 @@ class Names:
             return all(item is not ir.UNDEFINED and self.is_weak(item) for item in value.incoming_values)
         if value.op == "static_getitem" and (found := self._part_of_pairs(value)) is not None:
             return found
+        if value.op == "static_getitem" and (item := self.setting(value) or self.item_of_tuple(value)) is not None:
+            return self.is_weak(item)
         if value.op in (
             "unary",
             "cast",
@@ -90,6 +92,22 @@ class Names:
         if called is enumerate:
             return value.index == 0 or self.is_weak(call.args[0])
         return value.index < len(call.args) and self.is_weak(call.args[value.index])
+
+    def item_of_tuple(self, part: Any) -> Any:
+        """The variable for ``pair[1]``, or for ``one, other = pair``, if the code makes the tuple; None for other items."""
+        made = self.definition_of(part.value)
+        if isinstance(made, ir.Expr) and made.op == "exhaust_iter":
+            made = self.definition_of(made.value)
+        if not isinstance(made, ir.Expr) or made.op != "build_tuple" or type(part.index) is not int:
+            return None
+        return made.items[part.index] if -len(made.items) <= part.index < len(made.items) else None
+
+    def definition_of(self, variable: Any) -> Any:
+        """The expression that a variable always has, perhaps by other variables; None if it is not known."""
+        found = self.definitions.get(variable.name)
+        while isinstance(found, ir.Var):
+            found = self.definitions.get(found.name)
+        return found
 
     def _draws_number(self, call: Any) -> bool:
         """True for ``rng.random()`` and similar calls without a size, which return Python's floats."""
