@@ -85,9 +85,8 @@ class Additions:
         return min(self._once() for _ in range(2))
 
     def _once(self) -> float:
-        begun, total = time.thread_time(), 0
-        for number in range(ADDITIONS):
-            total += number
+        begun = time.thread_time()
+        _forty.additions(ADDITIONS)
         return time.thread_time() - begun
 
 

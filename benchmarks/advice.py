@@ -65,7 +65,7 @@ MEASURED = 1.0  # seconds of a run that predicts; a probe and turns of one and o
 TURN = 0.08  # seconds of a turn
 ROUNDS = 3  # the median of two would be their mean, which one disturbed round spoils
 LAST_ROUNDS, LAST_TURN = 8, 0.1  # at least, of the settings that were chosen, and seconds of a turn
-LAST_SECONDS, ENOUGH = 5.5, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+LAST_SECONDS, ENOUGH = 12.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors
 FEWEST = 4  # undisturbed rounds; with fewer of them all rounds count: one ratio alone would have no error at all
@@ -499,7 +499,7 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
             at_most=False,
         ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, made), 50.0),
-        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 10.0),
+        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 15.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.brisk import Brisk
 from pipeflow.executor.claims import Claims
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew
@@ -29,6 +30,7 @@ class RunReports:
     device: "Device | None"
     tuner: "Tuner | None"
     _claims: Claims
+    brisk: Brisk | None
     _by_caller: bool
     _ring: deque[BatchRun]
 
@@ -76,6 +78,8 @@ class RunReports:
 
     def measure(self, on: bool, probing: bool = False) -> None:
         """Starts or stops per-step timing; ``probing`` also measures how long each function keeps the interpreter."""
+        if on and self.brisk is not None:
+            self.brisk.end_trial()
         with self.crew.lock:
             self._claims.threads = self.measuring.over() or self._claims.threads
             probe = self.measuring.switch(on, probing, self.crew.threads)

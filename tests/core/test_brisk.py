@@ -438,6 +438,15 @@ class TestTheChoice:
             by_caller += brisk.by_caller
         assert TRIAL < by_caller < 4 * ENOUGH
 
+    @pytest.mark.parametrize("proved", [False, True])
+    def test_a_measurement_ends_a_trial_and_not_what_was_proved(self, proved):
+        brisk = Brisk()
+        for _ in range(ENOUGH + 1 + (TRIAL + 1 if proved else 0)):
+            brisk.delivered(0.0, 5e-5 if brisk.by_caller else 1e-4)
+        assert brisk.by_caller
+        brisk.end_trial()
+        assert brisk.by_caller is proved
+
     @pytest.mark.parametrize("alone", [1.5e-4, 3e-4])
     def test_batches_that_come_at_once_count_with_the_wait_for_them(self, alone):
         """Threads that make eight batches ahead: seven come at once, the eighth takes as long as eight of 0.2 ms."""
