@@ -227,12 +227,11 @@ def ratio(predictions: list[float], runs: list[Turn], turns: list[Turn]) -> floa
 
 
 def processors_of(predictions: list[float], turns: list[Turn]) -> float:
-    """The processors that a predicted speed needs, by the work of a sample in the same round: in every round at least as many.
+    """The processors that a predicted speed needs, by the work of a sample in the same round: the median over the rounds.
 
-    Work takes more time where other guests of the host use the memory, which can be so in one round and not in the other.
+    Work takes more time where other guests of the host use the memory, which can be so in one round and not in another.
     """
-    rounds = [(ours * turn.work, turn.quiet) for ours, turn in zip(predictions, turns)]
-    return min([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
+    return statistics.median([ours * turn.work for ours, turn in zip(predictions, turns)])
 
 
 def logarithms(turns: list[Turn], best: list[Turn]) -> list[float]:

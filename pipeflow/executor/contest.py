@@ -44,6 +44,13 @@ class WindowLevel(NamedTuple):
         return cls(math.log(pace), None if used is None or used < IDLE else math.log(used))
 
 
+def error_of_mean(times: Sequence[float]) -> float:
+    """The standard error of the mean time, as a part of it."""
+    count, mean = len(times), sum(times) / len(times)
+    squares = sum((each - mean) ** 2 for each in times)
+    return math.sqrt(squares / (count - 1) / count) / mean if mean > 0 else 0.0
+
+
 class Usual:
     """The usual difference of two windows with equal settings."""
 

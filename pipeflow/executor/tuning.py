@@ -10,10 +10,11 @@ The rules:
    first batches after a change are not counted.
 3. If the loop does not wait for its batches, nothing is changed.
 4. Else up to RIVALS changes are measured in turn with the kept settings: more batches ahead first, if there are bursts; one
-   thread instead of several that keep the interpreter; functions with parallel="auto" on all threads, or on one at a time
-   again; twice as many threads, four times if they wait; four times as many batches ahead; fewer threads. A change that cannot
-   help is not tried: what the threads did in the window shows it (``Effort``), or earlier windows do: fewer threads are not
-   tried if a number between was SLOWER times as slow, nor one thread at a time if this was as slow, and was always at work.
+   thread instead of several that keep the interpreter, also with twice as many batches ahead: the loop, which waits up to 5 ms
+   for the interpreter, then takes several at once; functions with parallel="auto" on all threads, or on one at a time again;
+   twice as many threads, four times if they wait; four times as many batches ahead; fewer threads. A change that cannot help is
+   not tried: what the threads did in the window shows it (``Effort``), or earlier windows do: fewer threads are not tried if a
+   number between was SLOWER times as slow, nor one thread at a time if this was as slow, and was always at work.
 5. A window is compared only with windows of the kept settings right before and after it, because the speed of a machine
    changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
    until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
@@ -53,6 +54,7 @@ from pipeflow.executor.contest import (
     Rival,
     Usual,
     WindowLevel,
+    error_of_mean,
 )
 from pipeflow.executor.figures import NOT_THE_BOTTLENECK, ExposedWait, in_ms
 from pipeflow.executor.measuring import Effort
@@ -263,7 +265,9 @@ class Tuner:
             return long and self._count >= FIRST and (self._count >= 2 * FIRST or len(self._long()) != 1)
         if self._count >= self._length_with(self.depth):
             return True
-        return self._count == SHORTEST and ((self._steady and self._error_of_mean() <= EXACT) or self._is_far_slower())
+        return self._count == SHORTEST and (
+            (self._steady and error_of_mean(self._times) <= EXACT) or self._is_far_slower()
+        )
 
     def _is_far_slower(self) -> bool:
         """True if even the quickest batch of the window took far longer than those with the kept settings."""
@@ -277,13 +281,6 @@ class Tuner:
         """The places of the batches that took far longer than most."""
         limit = BURSTS * median(self._times)
         return [place for place, each in enumerate(self._times) if each > limit]
-
-    def _error_of_mean(self) -> float:
-        """The standard error of the mean time, as a part of it."""
-        count = len(self._times)
-        mean = sum(self._times) / count
-        squares = sum((each - mean) ** 2 for each in self._times)
-        return math.sqrt(squares / (count - 1) / count) / mean if mean > 0 else 0.0
 
     def _judge(self, window: ExposedWait) -> None:
         work, times = None, list(self._times)
@@ -370,7 +367,8 @@ class Tuner:
 
     def _rival(self, change: Chosen) -> Rival[Chosen]:
         kept = self._kept
-        adds = change.threads > kept.threads or change.depth > kept.depth or (kept.alone and not change.alone)
+        deeper = change.depth > kept.depth and change.threads == kept.threads
+        adds = change.threads > kept.threads or deeper or (kept.alone and not change.alone)
         rival = Rival(change, self._worth(change), SPARES, adds)
         if change == kept._replace(depth=change.depth):
             return replace(rival, spares=SPARES_AHEAD)
@@ -420,7 +418,7 @@ class Tuner:
 
     def _look_at_first(self, times: Sequence[float]) -> None:
         """Finds out how regular the times of batches are."""
-        self._steady = self._error_of_mean() <= EXACT
+        self._steady = error_of_mean(self._times) <= EXACT
         places = self._long()
         self._bursts, self._window = len(places) > 1, WINDOW if sum(times) > BRIEF * len(times) else 2 * WINDOW
         if self._bursts:
@@ -428,7 +426,7 @@ class Tuner:
             period = steps.pop() if len(steps) == 1 else FIRST
             self._window = period * math.ceil(WINDOW / period)
         self._usual, self._usual_use = Usual(), Usual(USE_DIFFERS)
-        self._usual.add(BURSTS_DIFFER if self._bursts else max(DIFFER, 1.4 * self._error_of_mean()))
+        self._usual.add(BURSTS_DIFFER if self._bursts else max(DIFFER, 1.4 * error_of_mean(self._times)))
 
     def _keep(self) -> bool:
         """Keeps the winner of the contest; True if the settings are settled with it."""
@@ -467,10 +465,8 @@ class Tuner:
             if following is not None:
                 self._seen.add(following)
                 return self._use(following)
-            won, tried = (
-                self._contest.winner is not None,
-                all(rival.leads or rival.given_up for rival in self._contest.rivals),
-            )
+            won = self._contest.winner is not None
+            tried = all(rival.leads or rival.given_up for rival in self._contest.rivals)
             if not won:
                 self._left += self._contest.left()
             elif self._keep():
@@ -520,8 +516,11 @@ class Tuner:
         deeper = self._kept._replace(depth=min(ahead, MOST_AHEAD) if self._tunes_depth else depth)
         if self._bursts:
             yield deeper
-        if self._tunes_threads and work is not None and (work.computing <= ALONE or self._takes_turns(work)):
-            yield self._kept._replace(threads=self._least)
+        if self._tunes_threads and work is not None:
+            if self._takes_turns(work) and self._tunes_depth and self._fits(2 * depth):
+                yield Chosen(self._least, min(2 * depth, MOST_AHEAD), alone)
+            if work.computing <= ALONE or self._takes_turns(work):
+                yield self._kept._replace(threads=self._least)
         waiting = work is not None and work.computing + work.queued < WAITING * work.inside
         if self._tunes_alone:
             if alone and waiting and self._tunes_threads:

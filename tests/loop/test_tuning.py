@@ -406,6 +406,19 @@ def test_threads_that_take_the_interpreter_from_each_other_become_one(base, seed
     assert run.tuner.kept.threads == 1
 
 
+@pytest.mark.parametrize(("gain", "expected"), [(1.04, 4), (0.8, 2)])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_thread_that_keeps_the_interpreter_makes_more_batches_ahead(gain, expected, seed):
+    """The loop takes several batches at once, and interrupts the thread less often; not if that is slower."""
+    run, _ = tuned(
+        lambda threads, depth, alone: 0.005 * (1.1 if threads > 1 else 1.0) / (gain if depth > 2 else 1.0),
+        lambda chosen: 1.0,
+        seed,
+        0.02,
+    )
+    assert run.tuner.kept[:2] == (1, expected)
+
+
 @pytest.mark.parametrize("queued", [0.0, 1.5])
 def test_threads_without_a_processor_do_not_wait_for_data(queued):
     """Two threads have a fifth of one. If they wait for data, more threads are tried; if others have the processors, not."""
