@@ -226,12 +226,13 @@ def ratio(predictions: list[float], runs: list[Turn], turns: list[Turn]) -> floa
     return statistics.median([found for found, quiet in rounds if quiet] or [found for found, _ in rounds])
 
 
-def processors_of(predictions: list[float], turns: list[Turn]) -> float:
-    """The processors that a predicted speed needs, by the work of a sample in the same round: the median over the rounds.
+def processors_of(predictions: list[float], runs: list[Turn], turns: list[Turn]) -> float:
+    """The processors that a predicted speed needs at least: the median over the rounds.
 
-    Work takes more time where other guests of the host use the memory, which can be so in one round and not in another.
+    Work takes more time where other guests of the host use the memory. Of the work of a sample in the measured run and in the
+    turn, the lesser counts.
     """
-    return statistics.median([ours * turn.work for ours, turn in zip(predictions, turns)])
+    return statistics.median([ours * min(run.work, turn.work) for ours, run, turn in zip(predictions, runs, turns)])
 
 
 def logarithms(turns: list[Turn], best: list[Turn]) -> list[float]:
@@ -334,7 +335,8 @@ def judge(found: Measured) -> Judged:
     turns = [turn for setting in (*found.turns, *last) for turn in setting]
     return Judged(
         errors=[abs(each - 1) for each in ratios],
-        beyond=max(map(processors_of, predictions, found.turns)) / found.figures[0].processors,
+        beyond=max(processors_of(ours, found.runs, turns) for ours, turns in zip(predictions, found.turns))
+        / found.figures[0].processors,
         **{name: part(turns, best) for name, (turns, best) in pairs_of(found).items()},
         error=error_of(found.automatic, found.best_free),
         error_recommended=error_of(found.recommended, found.best),

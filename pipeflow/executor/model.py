@@ -93,8 +93,6 @@ class Model:
         self._threads = run.threads
         self._threads = self._at_work(run.threads, self._parts(Changes())[0])  # those that worked at the same time
         self._fit()
-        held = sum(part.mean[2] for part in self._parts(Changes())[0] if part.role != "processes")
-        self._own_held = min(self._overhead, max(0.0, run.pace - held))  # the executor's own work is Python
 
     def predict(self, changes: Changes = Changes()) -> Prediction:
         """The speed with other settings."""
@@ -105,10 +103,10 @@ class Model:
         )  # fmt: skip
         if key not in self._known:
             scene = self._scene(changes)
-            pace = self._plain * max(Simulation(scene).run().pace * self.factor, self._least(scene))
+            pace = self._pace(scene, self._plain)
             if self._by_caller(changes) and pace > MOST_SECONDS:
                 scene = self._scene(changes := replace(changes, synchronous=False))
-                pace = max(Simulation(scene).run().pace * self.factor, self._least(scene))
+                pace = self._pace(scene, 1.0)
             most = max(2, round(self.run.processors))
             # They also compute if they take turns. One thread has only the waits that more threads hide, none for other threads.
             if scene.threads > most and self._computes(parts := self._parts(changes, 1)[0]):
@@ -126,6 +124,10 @@ class Model:
             saved.append((pace - faster, place))
         return sorted(saved, key=lambda pair: (-pair[0], -self.run.steps[pair[1]].busy))
 
+    def _pace(self, scene: Scene, plain: float) -> float:
+        """Seconds of a batch. ``plain``: the part of them without the clocks of the measurement."""
+        return max(plain * Simulation(scene).run().pace * self.factor, self._least(scene))
+
     def _turns(self, parts: Sequence[Part]) -> float:
         """The part of the speed that is lost with each doubling of the threads, because they take turns on the processors.
 
@@ -138,16 +140,13 @@ class Model:
         return (1 - held) * (TURNS_OF_OPERATORS if operators else TURNS)
 
     def _least(self, scene: Scene) -> float:
-        """The least time for a batch: its processor time divided by as many processors as a program gets, and the time for which
-        steps and the executor hold the interpreter.
-        """
+        """The least time for a batch: its processor time divided by as many processors as a program gets."""
         busy = sum(part.mean[1] * self._slower(part) for part in scene.parts) + scene.loop.busy + self._overhead
         steps = self.run.steps
         outside = sum(step.busy for step in steps if step.role == "processes")
         reached = max(self.run.used + outside, sum(step.busy for step in steps)) / max(self.run.seconds, 1e-9)
         usable = max(1.0, min(self.run.processors, max(REACHED * self.run.processors, reached)))
-        held = sum(part.mean[2] for part in scene.parts if part.role != "processes")
-        return max(busy / usable, held + self._own_held, 1e-9)
+        return max(busy / usable, 1e-9)
 
     def _slower(self, part: Part) -> float:
         """The factor of the processor time of a part if all processors work, and share caches and memory."""
