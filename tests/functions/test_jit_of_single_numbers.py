@@ -2,7 +2,6 @@
 
 import itertools
 import warnings
-from itertools import product
 
 import numba
 import numpy as np
@@ -145,7 +144,10 @@ def samples(dtype):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     ("function", "dtype"),
-    [*product(FUNCTIONS, TYPES), *product(OF_INTEGERS, [dtype for dtype in TYPES if dtype is not np.float32])],
+    [
+        *itertools.product(FUNCTIONS, TYPES),
+        *itertools.product(OF_INTEGERS, [dtype for dtype in TYPES if dtype is not np.float32]),
+    ],
 )
 def test_single_numbers_have_the_types_of_numpy(function, dtype):
     """Compiled code gives the same bits, or raises an exception: then the plain function runs."""
