@@ -334,7 +334,7 @@ class Model:
             kept += self._held(step) / speed
             if changes.ways.get(place) != "jit":
                 held += self._held(step) / speed
-        # Who makes batches alone has no other threads beside it: there was nothing to compare.
+        # If the caller makes the batches, no other thread works: there was nothing to compare.
         crowding, alone = (None, None) if run.by_caller else (stage.crowding, stage.alone)
         if alone is not None and waits > 0:
             # What waits only next to other threads waits for these: with more threads for longer, alone not at all.
