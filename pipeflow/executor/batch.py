@@ -185,6 +185,7 @@ class BatchRun:
         "keys",
         "keys_of",
         "layouts",
+        "lent",
         "masks",
         "origins",
         "padding",
@@ -223,6 +224,8 @@ class BatchRun:
         self.wait: Wait | None = None  # of the caller, when it is delivered
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
+        # The slots with arrays that belong to the source until it is called again, and the allocators for copies.
+        self.lent: Mapping[int, Any] = _NOTHING
         # guard -> its samples; only those that were computed
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}
         self.columns: dict[
@@ -287,6 +290,14 @@ class BatchRun:
         values = [list(x) if type(x) is list else x for x in self.values]
         kept = list(self.layouts), dict(self.origins), dict(self.failures), self.error, dict(self.states)
         self.read = (values, *kept)
+
+    def copy_lent(self) -> None:
+        """Copies the arrays that still belong to the source."""
+        for slot, memory in self.lent.items():
+            copy = self.values[slot] = copied(self.values[slot], memory)
+            if self.read is not None:
+                self.read[0][slot] = copy
+        self.lent = _NOTHING
 
     def take_over(self, other: "BatchRun") -> None:
         """Takes what the sources gave for a batch that was read before this one was scheduled."""
@@ -478,6 +489,13 @@ class BatchRun:
             if device is not None:
                 kept[row] = device.put(kept[row])
         return [kept[row] for row in rows]
+
+
+def copied(values: np.ndarray, memory: Any) -> np.ndarray:
+    """A copy in memory of this allocator."""
+    copy: np.ndarray = memory.empty(values.shape, values.dtype)
+    np.copyto(copy, values)
+    return copy
 
 
 def value_at(values: Any, sample: int) -> Any:

@@ -76,6 +76,8 @@ class Executor(ThreadWork):
         self.failures = Failures(plan, self.stages, settings.max_failures)
         if self.failures.active:
             self.failures.contain()
+        elif len(self.sources) == 1 and len(self.stages) > 1:  # another source might change the arrays of the first one
+            self.sources[0].lends = self.stages[1].borrows()
         self.failures.epoch_size = self.course.epoch_size
         self.crew.workers = surroundings.known_workers
         for runner in self.stages:  # for the batches in flight, the delivered one and the one before it
@@ -185,12 +187,18 @@ class Executor(ThreadWork):
             batch = self._next(handing.thread)
             asked, used = timing.wall(), self.measures.loop_clock()
             ready = self.ready if batch.done else 0
-            if self._by_caller:
-                Context().run(self._make, batch)  # without settings of the caller, such as np.errstate
-            elif self.synchronous:
-                self._work_off(batch)
-            elif not batch.done:
-                self._wait(batch)
+            try:
+                if self._by_caller:
+                    Context().run(self._make, batch)  # without settings of the caller, such as np.errstate
+                elif self.settings.synchronous:
+                    self._make(batch)
+                elif self.synchronous:
+                    self._work_off(batch)
+                elif not batch.done:
+                    self._wait(batch)
+            except BaseException:
+                batch.copy_lent()  # the next call makes the batch again, and the source may have changed its arrays by then
+                raise
             if batch.ended:
                 self.course.at_end()
                 raise StopIteration
@@ -373,7 +381,7 @@ class Executor(ThreadWork):
     # The work of callers.
 
     def _work_off(self, batch: BatchRun) -> None:
-        """Makes a batch in the caller's thread."""
+        """Makes a batch in the caller's thread, because no other can be started: it takes the strands of a stage in turn."""
         self._at_work = threading.get_ident()
         self._lap.start()
         if batch.begun and not batch.done:
@@ -387,7 +395,8 @@ class Executor(ThreadWork):
         self._at_work = 0
 
     def _make(self, batch: BatchRun) -> None:
-        """Makes a quick batch in the caller's thread: no other thread works, so nothing has to be claimed."""
+        """Makes a batch in the caller's thread: no other thread works, so nothing has to be claimed."""
+        self._at_work = threading.get_ident()
         if batch.begun and not batch.done:
             self._make_again(batch)
         batch.begun = True
@@ -404,14 +413,16 @@ class Executor(ThreadWork):
             if end == batch.size or not runner.per_sample:
                 self._advance(batch)
             self._lap.leave(clock, batch.index, end - begin)
+        self._at_work = 0
 
     def _works_off(self) -> bool:
         """True if the caller is a function that this thread runs for a batch. After an interrupt only the stack shows it."""
         if self._at_work != threading.get_ident():
             return False
+        makers = Executor._make.__code__, Executor._work_off.__code__
         frame: FrameType | None = sys._getframe()
         while frame is not None:
-            if frame.f_code is Executor._work_off.__code__ and frame.f_locals["self"] is self:
+            if frame.f_code in makers and frame.f_locals["self"] is self:
                 return True
             frame = frame.f_back
         return False

@@ -52,11 +52,13 @@ def check_equal(found, expected):
 
 
 def test_all_ways_give_the_same_batches(program):
-    """Any number of threads, a debug run, a copy that was saved, and one that goes on after a checkpoint."""
+    """Any number of threads, the caller's thread, a debug run, a copy that was saved, and one that goes on after a checkpoint."""
     settings = {"batch_size": BATCH, "device_id": None, "seed": 3}
     expected = batches(program.pipeline(**settings, num_threads=1, prefetch_queue_depth=1))
     assert len(expected) == program.BATCHES
     check_equal(batches(program.pipeline(**settings, num_threads=3, prefetch_queue_depth=3)), expected)
+    called = {"exec_pipelined": False, "exec_async": False}
+    check_equal(batches(program.pipeline(**settings, num_threads=2, **called)), expected)
     debugged = pipeline_def(program.pipeline.__wrapped__, enable_conditionals=True, debug=True)
     check_equal(batches(debugged(**settings, num_threads=1)), expected)
     saved = program.pipeline(**settings, num_threads=2).serialize(allow_pickle=True)

@@ -1,6 +1,6 @@
 """The base of all runners of stages, and of steps that are ready to run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,13 @@ StandIn = Callable[[BatchRun, Step, int], "tuple[np.ndarray, ...] | None"]
 def traits_of(plan: Plan, step: Step) -> Traits:
     """The traits of a step: how it is run."""
     return declare.find(step.op).traits_of({name: plan.constant(value) for name, value in step.constants})
+
+
+def fits_kernels(array: Any) -> bool:
+    """True for an array that compiled code may read by its address."""
+    if type(array) is not np.ndarray or array.dtype.kind not in "biuf" or not array.dtype.isnative:
+        return False
+    return array.flags.c_contiguous and array.flags.aligned
 
 
 class BoundStep:
@@ -128,6 +135,12 @@ class StageRunner:
 
     def foresee(self, batches: Sequence[BatchRun]) -> None:
         """Computes what depends only on the sources of batches that are not scheduled yet, and keeps it in their ``columns``."""
+
+    def borrows(self) -> Collection[int]:
+        """The slots whose arrays nothing changes or keeps, and only this stage reads. If it cannot run a batch so, it calls
+        ``batch.copy_lent``.
+        """
+        return ()
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""

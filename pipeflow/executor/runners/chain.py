@@ -21,6 +21,7 @@ from pipeflow.declare import ByteArrays, FilesToRead, NoExample, NoTable, NotRea
 from pipeflow.declare.bound import PLAIN_ERRORS
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
+from pipeflow.executor.runners.base import fits_kernels
 from pipeflow.executor.runners.early import EarlySteps
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.late_code import LateCode, load_keys
@@ -340,7 +341,7 @@ class Chain:
         kinds: dict[Kind, tuple[list[int], list[list[int]]]] = {}
         for sample in rows.left.tolist():
             arrays = self._arrays(batch, rows, sample)
-            if all(map(_plain, arrays)):
+            if all(map(fits_kernels, arrays)):
                 samples, addresses = kinds.setdefault(tuple([(x.dtype, x.ndim) for x in arrays]), ([], []))
                 samples.append(sample)
                 addresses.append([part for x in arrays for part in (kernels.kernel_calls.address_of(x), *x.shape)])
@@ -352,7 +353,7 @@ class Chain:
         batches are in the same memory again and again, and NumPy would take 25 us.
         """
         held = [batch.values[slot] for slot in self.inputs]
-        if not self._outside or not all(map(_plain, held)):
+        if not self._outside or not all(map(fits_kernels, held)):
             return None
         address_of = kernels.kernel_calls.address_of
         key = tuple([(array.dtype, array.shape, address_of(array)) for array in held])
@@ -381,7 +382,7 @@ class Chain:
             return held.dtype, held.columns[samples]
         if type(held) is list:
             return _numbers_of([held[sample] for sample in samples.tolist()])
-        if not _plain(held):
+        if not fits_kernels(held):
             return None
         return held.dtype, _rows_of(held, samples)
 
@@ -444,13 +445,6 @@ class Chain:
             return program
 
 
-def _plain(array: Any) -> bool:
-    """True for an array that compiled code may read by its address."""
-    if type(array) is not np.ndarray or array.dtype.kind not in "biuf" or not array.dtype.isnative:
-        return False
-    return array.flags.c_contiguous and array.flags.aligned
-
-
 def _rows_of(batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """Address and extents of samples of a batch that is one array."""
     numbers = np.empty((len(samples), batch.ndim), np.int64)
@@ -461,7 +455,7 @@ def _rows_of(batch: np.ndarray, samples: np.ndarray) -> np.ndarray:
 
 def _numbers_of(arrays: Sequence[Any]) -> tuple[np.dtype, np.ndarray] | None:
     """The type of arrays of one kind, and address and extents of each; None for others."""
-    if not arrays or not _plain(arrays[0]):
+    if not arrays or not fits_kernels(arrays[0]):
         return None
     first = arrays[0]
     dtype, ndim, address_of, found = first.dtype, first.ndim, kernels.kernel_calls.address_of, []

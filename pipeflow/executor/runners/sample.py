@@ -172,6 +172,13 @@ class SampleStage(StageRunner):
         if chain is not None:
             chain.counting = self._lock
 
+    def borrows(self) -> Collection[int]:
+        """What only the chain reads: compiled code writes its results to other memory."""
+        chain = self.chain
+        if chain is None or not self._chained_only or (self._lone is not None and self._lone.repeats):
+            return ()
+        return {*chain.inputs} - self._plan.read_outside([step.step for step in chain.steps])
+
     def takeovers(self) -> int:
         """Changes when the chain has its first program, and when a trial of compiled code is over."""
         return (self.chain is not None and self.chain.has_programs) + sum(map(decisions.decided, self._tried))
@@ -258,6 +265,7 @@ class SampleStage(StageRunner):
         if self._lone is None or end - begin != batch.size or not self._run_at_once(batch, self._lone):
             rows = self._run_only_chain(batch, begin, end, arena) if self._chained_only else None
             if rows is None or rows.chained is None or len(rows.chained) != end - begin:
+                batch.copy_lent()
                 self._run_parts(batch, begin, end, arena, steps, rows)
         taken = (timing.wall() - started) / (end - begin)
         known = self._seconds_per_sample

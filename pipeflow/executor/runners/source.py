@@ -1,6 +1,6 @@
 """Steps that read the next batch of a source."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,13 @@ from pipeflow import declare
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.declare import Feed, Source
 from pipeflow.errors import add_notes, widened
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, copied
 from pipeflow.executor.keeper import Keeper, readable
-from pipeflow.executor.runners.base import BoundStep
+from pipeflow.executor.runners.base import BoundStep, fits_kernels
 from pipeflow.plan import Plan, Step
 from pipeflow.tensors import Collector, DeviceSample
+
+LENT_BYTES = 1 << 16  # a smaller array is copied in less time than its new address takes
 
 
 class SourceStep(BoundStep):
@@ -30,6 +32,7 @@ class SourceStep(BoundStep):
             raise wide from wide.__cause__
         self.no_copy = bool(self.constants.get("no_copy"))
         self.number = number
+        self.lends: Collection[int] = ()  # slots whose arrays the next stage reads before the source is called again
         self.keeper = Keeper.of(step.name, self.constants)
 
     def cache_figures(self) -> dict[str, int] | None:
@@ -73,7 +76,11 @@ class SourceStep(BoundStep):
             if isinstance(values, list) and not self.sent[output]:
                 self._refuse_gpu(values, output)
             if not (feed.owned or self.no_copy):
-                values = _copied(values, feed.size, self.memory(batch, pool, output))
+                memory = self.memory(batch, pool, output)
+                if batch.begun and slot in self.lends and _lends(values):
+                    batch.lent = {**batch.lent, slot: memory}
+                else:
+                    values = _copied(values, feed.size, memory)
             batch.values[slot] = values
             declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
             found = feed.layouts[output] if feed.layouts else None
@@ -95,11 +102,14 @@ class SourceStep(BoundStep):
             )
 
 
+def _lends(values: Any) -> bool:
+    """True for a large array that compiled code reads where it is."""
+    return type(values) is np.ndarray and values.nbytes >= LENT_BYTES and fits_kernels(values)
+
+
 def _copied(values: Any, size: int, memory: Any) -> Any:
     if isinstance(values, np.ndarray):
-        copy = memory.empty(values.shape, values.dtype)
-        np.copyto(copy, values)
-        return copy
+        return copied(values, memory)
     if DeviceSample in map(type, values):
         return [value.copy() for value in values]
     return Collector(size, memory.take).gather(values)
