@@ -3,7 +3,9 @@ for each; the array of a sample is made when it is first read.
 """
 
 import ctypes
+import itertools
 import math
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -18,6 +20,13 @@ _LOCK = threading.Lock()  # for the few instructions in which a column or a bloc
 @lru_cache(maxsize=64)
 def _integers(count: int) -> Any:
     return ctypes.c_int64 * count
+
+
+@lru_cache(maxsize=64)  # the memory of a batch is that of an earlier one
+def _in_turn(begin: int, nbytes: int, count: int, shape: tuple[int, ...]) -> bytes:
+    """The numbers of samples of this shape, one after another from this address on."""
+    numbers = itertools.chain.from_iterable((begin + sample * nbytes, *shape) for sample in range(count))
+    return struct.pack(f"{count * (1 + len(shape))}q", *numbers)
 
 
 class PlacedArrays(Sequence[Any]):
@@ -63,7 +72,7 @@ class PlacedArrays(Sequence[Any]):
         with _LOCK:
             if self._whole is None:
                 self._whole = take(nbytes * len(self))
-            if len(self._whole) != nbytes * len(self) or any(self._given[begin:end]):
+            if len(self._whole) != nbytes * len(self) or 1 in self._given[begin:end]:
                 return None
             self._given[begin:end] = bytes([1]) * (end - begin)
         return self._whole[begin * nbytes : end * nbytes]
@@ -86,17 +95,17 @@ class PlacedArrays(Sequence[Any]):
             self._extents = [self._memory[axis::width] for axis in range(1, width)]
         return self._extents
 
-    def dense(self, shape: tuple[int, ...]) -> np.ndarray | None:
-        """The batch as one array, if the samples have this shape and follow one another in one block."""
-        whole, count = self._whole, len(self)
-        if whole is None or self.columns is None:
+    def dense(self) -> np.ndarray | None:
+        """The batch as one array, if the samples have one shape and fill the block for all, one after another."""
+        whole, count = self._whole, len(self._arrays)
+        if whole is None or self._left or self._memory is None:
             return None
         assert self._dtype is not None
+        shape = tuple(self._memory[1 : len(self._memory) // count])
         nbytes = math.prod(shape) * self._dtype.itemsize
         if nbytes * count != len(whole):
             return None
-        begin, width = ctypes.addressof(_FIRST(whole)), len(self._memory) // count
-        if self._memory[::width] != list(range(begin, begin + len(whole), nbytes)):
+        if bytes(self._memory) != _in_turn(ctypes.addressof(_FIRST(whole)), nbytes, count, shape):
             return None
         return np.ndarray((count, *shape), self._dtype, whole)
 

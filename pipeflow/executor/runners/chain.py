@@ -232,13 +232,14 @@ class Chain:
         """Makes one array of the results of a slot, if they have one shape and are next to each other in memory."""
         for slot in self.tables:
             values = batch.values[slot]
+            dense = values.dense() if type(values) is PlacedArrays else None
+            if dense is not None:
+                batch.values[slot] = dense
+                continue
             shape = values.one_shape() if type(values) is PlacedArrays else None
             if shape is None:
                 self.packed.pop(slot, None)
             else:
-                dense = values.dense(shape)
-                if dense is not None:
-                    batch.values[slot] = dense
                 self.packed[slot] = prod(shape) * values.dtype.itemsize
 
     def run(

@@ -380,8 +380,10 @@ class Program:
         self._moves = np.array(moves, np.int64).reshape(-1, 3)
         self._program = np.array(self._instructions, np.int64).reshape(-1, 4)
         self._first = np.array(self._start, np.int64)
-        # True if a sample takes memory for one result: only then do results follow one another.
-        self._packs = [one for one, *_ in self._instructions].count(kernels.kernel_calls.RESULT) == 1
+        # The slot of the only result of a sample that takes memory, or -1: with more of them, those of a slot have gaps.
+        slots = [place.slot for place in self.places if place.storage == "table"]
+        taken = [one for one, *_ in self._instructions].count(kernels.kernel_calls.RESULT)
+        self._packs = slots[0] if taken == len(slots) == 1 else -1
         self._scratch = 1 << 16  # bytes of memory for a sample
         self._results = float(1 << 12)  # bytes of results of a sample, on average
         self._stored = tuple(self._guards.stored.items())
@@ -434,16 +436,14 @@ class Program:
             record.status = np.empty(count, np.int32)
         status = record.status
         blocks: list[tuple[int, np.ndarray]] = []  # first sample, its results and those of the following ones
-        begin, least, failed = 0, 0, 0
-        block, block_address = NO_MEMORY, 0
+        begin, least, failed, block, block_address = 0, 0, 0, NO_MEMORY, 0
         while begin < count:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
             if record.scratch is not scratch:
                 record.scratch, record.scratch_address = scratch, tools.aligned(scratch)
-            packed = None
+            nbytes = 0 if begin else self.chain.packed.get(self._packs, 0)
+            packed = columns.packed(samples, nbytes, memory) if nbytes and columns.results else None
             if columns.results:
-                known = self.chain.packed if self._packs and not begin else {}
-                packed = columns.packed(self.places, samples, known, memory) if known else None
                 size = max(least, min(int(1.25 * self._results * (count - begin)), BLOCK))
                 block = memory.take(size) if packed is None else packed
                 block_address = tools.address_of(block)

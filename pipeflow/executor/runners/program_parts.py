@@ -163,20 +163,21 @@ class BatchColumns:
         begin, far, what = tools.address_of(apart), apart.strides[0], tools.STORED + tools.BY_ROW
         return self.lines + [(register, begin + 8 * k, far, what, -1) for k, register in enumerate(registers)], apart
 
-    def packed(
-        self, places: Sequence[Place], samples: np.ndarray, known: Mapping[int, int], memory: HeapPool
-    ) -> np.ndarray | None:
-        """Memory for results that are likely to have one shape: they follow one another without gaps, and the batch becomes one
-        array. None if they are not. ``known`` has the bytes of a sample of such slots.
+    def packed(self, samples: np.ndarray, nbytes: int, memory: HeapPool) -> np.ndarray | None:
+        """Memory for results that are likely to have one shape, and so many bytes each: they follow one another without gaps, and
+        the batch becomes one array. None if they cannot.
         """
-        tables = [place.slot for place in places if place.storage == "table"]
-        if len(tables) != 1 or len(self.placed) != 1 or len(samples) <= samples[-1] - samples[0]:
+        if len(self.placed) != 1:
             return None
-        nbytes, first = known.get(tables[0], 0), int(samples[0])
+        values, count, first = self.placed[0][0], len(samples), 0
+        if count < len(values):  # a call of NumPy is slow here
+            first = int(samples[0])
+            if samples[-1] - first >= count:
+                return None
         # Results that begin anywhere in a line of the cache take longer to write: a twentieth of the time of a decoder.
-        if not 0 < nbytes * len(samples) <= BLOCK or nbytes % kernels.kernel_calls.ALIGNMENT:
+        if not 0 < nbytes * count <= BLOCK or nbytes % kernels.kernel_calls.ALIGNMENT:
             return None
-        return self.placed[0][0].part(first, first + len(samples), nbytes, memory.take)
+        return values.part(first, first + count, nbytes, memory.take)
 
     def read(self, given: "tuple[BatchColumns, int]") -> None:
         """Adds columns that are only read, those of the samples from this one on."""
