@@ -1,6 +1,7 @@
-"""Means, smallest and largest numbers along axes in functions of the user: Numba has them only for whole arrays.
+"""Sums, means, limits and similar reductions along axes in functions of the user: Numba has most only for whole arrays.
 
-They are for integers, whose sums in float64 are exact in any order, so the bits are those of NumPy.
+Sums of integers in float64 are exact in any order. Those of floats are computed in NumPy's order (float_sums.py). A limit of
+floats that is no number, or a zero that may have a sign, raises an exception, and the plain function computes the sample.
 """
 
 from collections.abc import Callable
@@ -15,20 +16,33 @@ from numba.core.registry import cpu_target
 from numba.extending import overload, register_jitable
 from numba.np import numpy_support
 
-_NAMES = {"mean": "mean", "max": "max", "amax": "max", "min": "min", "amin": "min"}
+from pipeflow.kernels.cpu.float_reductions import WHOLE
+from pipeflow.kernels.cpu.float_sums import mean_along, sum_along, variance_along
+
+_NAMES = {name: name for name in ("mean", "sum", "var", "std", "max", "min", "any", "all", "argmax", "argmin")}
+_NAMES |= {"amax": "max", "amin": "min"}
 Axes = tuple[int, ...]
 
 
 def reduction_of(called: Any, method: str, call: Any, names: Any) -> Callable[..., Any] | None:
-    """The function of this file for a call like ``np.mean(x, axis=2)`` or ``x.max(0)``; None for any other call."""
+    """The function of this file for a call like ``np.mean(x, axis=2)`` or ``x.max(0, keepdims=True)``; None for any other
+    call.
+    """
     name = method if called is None else getattr(called, "__name__", "")
     if name not in _NAMES or (called is not None and called is not getattr(np, name)):
         return None
-    given = [*call.args[int(called is not None) :], *(variable for word, variable in call.kws if word == "axis")]
-    if len(given) != 1 or len(call.kws) > 1 or (call.kws and call.kws[0][0] != "axis") or call.vararg:
+    words = dict(call.kws)
+    given = [*call.args[int(called is not None) :], *([words["axis"]] if "axis" in words else [])]
+    if len(given) > 1 or {*words} - {"axis", "keepdims"} or call.vararg:
         return None
-    axes = _axes(given[0], names)
-    return None if axes is None else _reduction(_NAMES[name], axes)
+    keeps = names.constant(words["keepdims"]) if "keepdims" in words else False
+    none = not given or (isinstance(made := names.definitions.get(given[0].name), ir.Const) and made.value is None)
+    axes = () if none else _axes(given[0], names)
+    if axes is None or type(keeps) is not bool or (none and not keeps and not name.startswith("arg")):
+        return None
+    if name.startswith("arg") and (len(axes) > 1 or keeps):
+        return None
+    return _reduction(_NAMES[name], axes, keeps)
 
 
 def flip_of(call: Any, names: Any) -> Callable[..., Any] | None:
@@ -90,48 +104,142 @@ def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cache
-def _reduction(name: str, axes: Axes) -> Callable[..., Any]:
-    """The function that Numba compiles for such a call."""
+def _reduction(name: str, axes: Axes, keeps: bool) -> Callable[..., Any]:
+    """The function that Numba compiles for such a call. Without axes it reduces all of them."""
 
     def reduced(array):
         raise NotImplementedError
 
     @overload(reduced)
     def _(array):
-        if not isinstance(array, types.Array) or not isinstance(array.dtype, types.Integer):
+        if not isinstance(array, types.Array) or not isinstance(
+            array.dtype, (types.Integer, types.Float, types.Boolean)
+        ):
             return None
-        chosen = sorted({axis % array.ndim for axis in axes if -array.ndim <= axis < array.ndim})
-        if len(chosen) != len(axes) or len(chosen) == array.ndim or chosen[-1] - chosen[0] >= len(chosen):
+        if not all(-array.ndim <= axis < array.ndim for axis in axes) or array.ndim == 0:
             return None
-        if name == "mean" and array.dtype.bitwidth > 32:
+        chosen = {axis % array.ndim for axis in axes} if axes else {*range(array.ndim)}
+        if axes and len(chosen) != len(axes):
             return None
-        first, end = chosen[0], chosen[-1] + 1
-        element = np.dtype(np.float64) if name == "mean" else numpy_support.as_dtype(array.dtype)
-        compute, mean, contiguous = _KERNELS[name], name == "mean", array.layout == "C"
+        if len(chosen) == array.ndim and not keeps:  # one number
+            return _of_whole(name, array)
+        compute = _along(name, array, tuple(axis in chosen for axis in range(array.ndim)))
+        if compute is None or not keeps:
+            return compute
+        kept = ", ".join("1" if axis in chosen else f"array.shape[{axis}]" for axis in range(array.ndim))
+        namespace: dict[str, Any] = {"compute": register_jitable(compute)}
+        exec(f"def along(array): return compute(array).reshape(({kept},))", namespace)
+        return namespace["along"]
 
-        def along(array):
-            outer = middle = inner = 1
-            for axis in range(array.ndim):
-                if axis < first:
-                    outer *= array.shape[axis]
-                elif axis < end:
-                    middle *= array.shape[axis]
-                else:
-                    inner *= array.shape[axis]
-            if middle == 0:
-                raise ValueError("an axis without elements")
-            result = np.empty(array.shape[:first] + array.shape[end:], element)
-            numbers = array if contiguous else np.ascontiguousarray(array)
-            flat = result.reshape(result.size)
-            compute(numbers.reshape(numbers.size), outer, middle, inner, flat)
-            if mean:
-                for place in range(flat.size):
-                    flat[place] /= middle
-            return result
-
-        return along
-
+    reduced.__name__ = reduced.__qualname__ = name
     return _declared(reduced)
+
+
+def _of_whole(name: str, array: Any) -> Callable[..., Any] | None:
+    """The implementation for all axes."""
+    if name in ("any", "all"):
+        compute = np.any if name == "any" else np.all
+        return lambda array: compute(array)
+    if name not in _PLACES:
+        whole = WHOLE[name]
+        return lambda array: whole(array)
+    compute = _PLACES[name]
+
+    def place(array):
+        if array.size == 0:
+            raise ValueError("no elements have no limit")
+        numbers = np.ascontiguousarray(array)
+        return compute(numbers.reshape(numbers.size), 0, array.size, 1)
+
+    return place
+
+
+def _along(name: str, array: Any, reduced: tuple[bool, ...]) -> Callable[..., Any] | None:
+    """The implementation for an array of this type, along the axes that are ``reduced``."""
+    floats = isinstance(array.dtype, types.Float)
+    axes = [axis for axis, one in enumerate(reduced) if one]
+    rest = [axis for axis, one in enumerate(reduced) if not one]
+    together = axes[-1] - axes[0] < len(axes)
+    shape = "(" + "".join(f"array.shape[{axis}], " for axis in rest) + ")" if rest else "(1,)"
+    namespace: dict[str, Any] = {}
+    exec(f"def shape_of(array): return {shape}", namespace)
+    shape_of = register_jitable(namespace["shape_of"])
+    small = isinstance(array.dtype, types.Boolean) or (not floats and array.dtype.bitwidth <= 32)
+    if name in ("mean", "sum", "var", "std") and (floats or (small and (name != "mean" or not together))):
+        if (floats or name in ("var", "std")) and array.layout != "C":  # NumPy's order depends on the strides
+            return None
+        return _of_floats(name, array, reduced, shape_of)
+    if not together or name in ("var", "std") or (name == "mean" and not small):
+        return None
+    first, end = axes[0], axes[-1] + 1
+    element = _element(name, numpy_support.as_dtype(array.dtype))
+    mean, contiguous = name == "mean", array.layout == "C"
+    compute = (_LIMITS if floats and name in ("max", "min") else _PLACES_ALONG | _KERNELS)[name]
+
+    def along(array):
+        outer = middle = inner = 1
+        for axis in range(array.ndim):
+            if axis < first:
+                outer *= array.shape[axis]
+            elif axis < end:
+                middle *= array.shape[axis]
+            else:
+                inner *= array.shape[axis]
+        if middle == 0:
+            raise ValueError("an axis without elements")
+        result = np.empty(shape_of(array), element)
+        numbers = array if contiguous else np.ascontiguousarray(array)
+        flat = result.reshape(result.size)
+        compute(numbers.reshape(numbers.size), outer, middle, inner, flat)
+        if mean:
+            for place in range(flat.size):
+                flat[place] /= middle
+        return result
+
+    return along
+
+
+def _element(name: str, dtype: np.dtype) -> np.dtype:
+    """The type of a result for numbers of this type."""
+    if name == "mean":
+        return np.dtype(np.float64)
+    if name in ("any", "all"):
+        return np.dtype(np.bool_)
+    if name in ("argmax", "argmin"):
+        return np.dtype(np.intp)
+    if name == "sum":
+        return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+    return dtype
+
+
+def _of_floats(name: str, array: Any, reduced: tuple[bool, ...], shape_of: Any) -> Callable[..., Any] | None:
+    """The implementation for sums in NumPy's order; those of small integers are exact."""
+    floats, contiguous = isinstance(array.dtype, types.Float), array.layout == "C"
+    element = numpy_support.as_dtype(array.dtype) if floats else np.dtype(np.float64)
+    flags = np.array(reduced)
+    flags.setflags(write=False)
+    if name == "sum" and not floats:
+        whole = _element("sum", numpy_support.as_dtype(array.dtype))
+
+        def of_integers(array):
+            numbers = array if contiguous else np.ascontiguousarray(array)
+            wide = numbers.astype(np.float64).reshape(array.size)
+            return sum_along(wide, np.array(array.shape), flags, np.empty(shape_of(array), np.float64)).astype(whole)
+
+        return of_integers
+    compute, root = {"sum": sum_along, "mean": mean_along}.get(name, variance_along), name == "std"
+
+    def of_floats(array):
+        numbers = array if contiguous else np.ascontiguousarray(array)
+        wide = numbers.astype(element).reshape(array.size)
+        result = compute(wide, np.array(array.shape), flags, np.empty(shape_of(array), element))
+        return np.sqrt(result) if root else result
+
+    def of_same(array):
+        result = compute(array.reshape(array.size), np.array(array.shape), flags, np.empty(shape_of(array), element))
+        return np.sqrt(result) if root else result
+
+    return of_same if floats and contiguous else of_floats
 
 
 def _kernel(combine: Callable[..., Any]) -> Any:
@@ -157,8 +265,75 @@ def _kernel(combine: Callable[..., Any]) -> Any:
     return numba.njit(nogil=True, boundscheck=False)(compute)
 
 
+def _truth(wanted: bool) -> Any:
+    """Finds out if one number, or all of them, are true."""
+
+    def compute(flat, outer, middle, inner, out):
+        for row in range(outer):
+            for place in range(inner):
+                found = False
+                for line in range(row * middle, (row + 1) * middle):
+                    found |= (flat[line * inner + place] != 0) == wanted
+                out[row * inner + place] = found == wanted
+
+    return numba.njit(nogil=True, boundscheck=False)(compute)
+
+
+def _limits_of_floats(larger: bool) -> Any:
+    def compute(flat, outer, middle, inner, out):
+        strange = 0
+        for row in range(outer):
+            for place in range(inner):
+                best = flat[row * middle * inner + place]
+                for line in range(row * middle, (row + 1) * middle):
+                    number = flat[line * inner + place]
+                    strange += number != number or (number == 0 and np.signbit(number))
+                    if larger:
+                        best = number if number > best else best
+                    else:
+                        best = number if number < best else best
+                out[row * inner + place] = best
+        if strange:
+            raise ValueError("numbers that are none, or zeros with a sign")
+
+    return numba.njit(nogil=True, boundscheck=False)(compute)
+
+
+def _place_of(larger: bool) -> Any:
+    """The first place of the largest or smallest number, or that of the first NaN."""
+
+    def compute(flat, begin, count, step):
+        found = 0
+        best = flat[begin]
+        for place in range(count):
+            number = flat[begin + place * step]
+            if number != number:
+                return place
+            if number > best if larger else number < best:
+                best, found = number, place
+        return found
+
+    return numba.njit(nogil=True, boundscheck=False)(compute)
+
+
+def _places_along(place_of: Any) -> Any:
+    def compute(flat, outer, middle, inner, out):
+        for row in range(outer):
+            for place in range(inner):
+                out[row * inner + place] = place_of(flat, row * middle * inner + place, middle, inner)
+
+    return numba.njit(nogil=True, boundscheck=False)(compute)
+
+
+_SUM = _kernel(lambda one, other: one + other)
 _KERNELS = {
-    "mean": _kernel(lambda one, other: one + other),
+    "mean": _SUM,
+    "sum": _SUM,
     "max": _kernel(lambda one, other: one if one > other else other),
     "min": _kernel(lambda one, other: one if one < other else other),
+    "any": _truth(True),
+    "all": _truth(False),
 }
+_LIMITS = {"max": _limits_of_floats(True), "min": _limits_of_floats(False)}
+_PLACES = {"argmax": _place_of(True), "argmin": _place_of(False)}
+_PLACES_ALONG = {name: _places_along(compute) for name, compute in _PLACES.items()}

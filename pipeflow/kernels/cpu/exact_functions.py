@@ -32,6 +32,7 @@ from pipeflow.kernels.cpu.axis_reductions import flip_of, is_reduction, reductio
 from pipeflow.kernels.cpu.flat_functions import is_mask, works_by_elements
 from pipeflow.kernels.cpu.flat_loops import FlatLoops
 from pipeflow.kernels.cpu.float_reductions import FLOAT_HELPERS, PAIRS, whole_reduction
+from pipeflow.kernels.cpu.inserted_code import InsertedCode
 from pipeflow.kernels.cpu.numpy_numbers import (
     HELPERS,
     as_cast,
@@ -67,6 +68,7 @@ from pipeflow.kernels.cpu.python_numbers import (
     rounded,
     sign_of,
 )
+from pipeflow.kernels.cpu.replaced_calls import MORE_HELPERS, is_replaced_method, replaced_call, replaced_power
 from pipeflow.kernels.cpu.single_numbers import SINGLE_HELPERS, InferSingleNumbers, type_of_result
 from pipeflow.kernels.cpu.variables import Names, is_python_number
 
@@ -91,7 +93,7 @@ _ANY_TYPE = _words(
     "subtract multiply divide true_divide greater greater_equal less less_equal equal not_equal concatenate stack "
     "vstack hstack column_stack flip fliplr flipud rot90 roll transpose reshape ravel flatten copy "
     "append ascontiguousarray expand_dims swapaxes moveaxis dstack split argwhere repeat "
-    "take count_nonzero nonzero array asarray diff atleast_1d fill float32 float64 intp int64 eye identity"
+    "take count_nonzero nonzero flatnonzero array asarray diff atleast_1d fill float32 float64 intp int64 eye identity"
 )
 # Functions that do so only for integers and Booleans.
 _WHOLE_NUMBERS = _words(
@@ -149,21 +151,8 @@ class KeepTypes(FunctionPass):
 
     def _changed(self, statement: Any, scope: Any, names: Names) -> Iterator[Any]:
         """The statements that replace a statement."""
-        before: list[Any] = []
-
-        def call(function: Callable[..., Any], *arguments: Any) -> Any:
-            place = statement.loc
-            held = scope.redefine("$pipeflow_function", place)
-            before.append(ir.Assign(ir.Global(function.__name__, function, place), held, place))
-            result = scope.redefine("$pipeflow_number", place)
-            before.append(ir.Assign(ir.Expr.call(held, list(arguments), (), place), result, place))
-            return result
-
-        def known(value: Any) -> Any:
-            held = scope.redefine("$pipeflow_value", statement.loc)
-            before.append(ir.Assign(ir.Global(value.__name__, value, statement.loc), held, statement.loc))
-            return held
-
+        insert = InsertedCode(scope, statement.loc)
+        call, before = insert.call, insert.statements
         if isinstance(statement, (ir.SetItem, ir.StaticSetItem)):
             if names.is_inferred(statement.target):
                 yield statement
@@ -180,13 +169,16 @@ class KeepTypes(FunctionPass):
             if isinstance(value, (ir.Global, ir.FreeVar)) and _is_own(value.value):
                 value.value = compiled(value.value, self.exact)
             elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
-                statement.value = self._operands(value, names, call)
+                made = replaced_power(value, names, insert) if self.exact else None
+                statement.value = self._operands(value, names, call) if made is None else made
+            elif self.exact and is_replaced_method(value, names):
+                statement.value = ir.Const(value.attr, statement.loc)
             elif isinstance(value, ir.Expr) and value.op == "static_getitem":
                 statement.value = names.setting(value) or value
             elif isinstance(value, ir.Expr) and value.op == "getitem" and is_mask(value.index, names):
                 statement.value = call(selected, value.value, value.index)
             elif isinstance(value, ir.Expr) and value.op == "call":
-                statement.value = self._call(value, names, call, known, self.exact)
+                statement.value = self._call(value, names, insert, self.exact)
         yield from before
         yield statement
 
@@ -220,9 +212,12 @@ class KeepTypes(FunctionPass):
         return value
 
     @staticmethod
-    def _call(value: Any, names: Names, call: Callable[..., Any], known: Callable[[Any], Any], exact: bool) -> Any:
+    def _call(value: Any, names: Names, insert: InsertedCode, exact: bool) -> Any:
         """The call that replaces a call."""
         called, method = names.value_of(value.func), names.method_of(value.func)
+        call, known = insert.call, insert.known
+        if exact and (made := replaced_call(called, method, value, names, insert)) is not None:
+            return made
         if called is int and len(value.args) == 1:
             return call(as_integer, value.args[0])
         one_argument = len(value.args) == 1 and not value.kws and not value.vararg
@@ -443,6 +438,7 @@ class CheckExact(FunctionPass):
             or called in SINGLE_HELPERS
             or called in _BUILTINS
             or is_reduction(called)
+            or called in MORE_HELPERS
         ):
             return
         whole = all(_is_whole(kind) for kind in arguments)

@@ -1,8 +1,7 @@
 """Sums, means, deviations and limits of floats in functions of the user, with the bits of NumPy.
 
-NumPy adds the elements of a contiguous array in pairs: blocks of at most 128 elements with eight sums, and the blocks two by two.
-These functions do the same. The bits of a NaN, and of the largest one of several zeros, depend on NumPy's loops: an exception
-leaves them to the plain function.
+Sums have NumPy's order (float_sums.py). The bits of a NaN, and of the largest one of several zeros, depend on NumPy's loops: an
+exception leaves them to the plain function.
 """
 
 from collections.abc import Callable
@@ -13,9 +12,8 @@ import numba
 import numpy as np
 from numba import types
 
+from pipeflow.kernels.cpu.float_sums import mean_of_all, sum_of_all, variance_of_all
 from pipeflow.kernels.cpu.numpy_numbers import element_of, rule, where
-
-BLOCK = 128
 
 
 def sum_of(array: Any) -> Any:
@@ -58,86 +56,6 @@ def smaller_of(one: Any, other: Any) -> Any:
     return np.minimum(one, other)
 
 
-@numba.njit(nogil=True, boundscheck=False)
-def _block(x, begin, count):
-    """The sum of at most BLOCK elements."""
-    if count < 8:
-        total = x.dtype.type(-0.0)
-        for place in range(begin, begin + count):
-            total += x[place]
-        return total
-    a, b, c, d = x[begin], x[begin + 1], x[begin + 2], x[begin + 3]
-    e, f, g, h = x[begin + 4], x[begin + 5], x[begin + 6], x[begin + 7]
-    end = begin + count - count % 8
-    for place in range(begin + 8, end, 8):
-        a += x[place]
-        b += x[place + 1]
-        c += x[place + 2]
-        d += x[place + 3]
-        e += x[place + 4]
-        f += x[place + 5]
-        g += x[place + 6]
-        h += x[place + 7]
-    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for place in range(end, begin + count):
-        total += x[place]
-    return total
-
-
-@numba.njit(nogil=True, boundscheck=False)
-def _pairs(x):
-    """The sum in NumPy's order. The parts of the sum wait on a stack: Numba cannot load code again that calls itself."""
-    if x.size <= BLOCK:
-        return _block(x, 0, x.size)
-    begins, counts, done = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(64, np.int64)
-    sums, total, top = np.empty(64, x.dtype), x.dtype.type(0), 0
-    counts[0] = x.size
-    while top >= 0:
-        half = counts[top] // 2
-        half -= half % 8
-        if counts[top] <= BLOCK:
-            total = _block(x, begins[top], counts[top])
-            top -= 1
-        elif done[top] == 2:
-            total = sums[top] + total
-            top -= 1
-        else:
-            first = done[top] == 0
-            if not first:
-                sums[top] = total
-            done[top] += 1
-            begins[top + 1] = begins[top] if first else begins[top] + half
-            counts[top + 1] = half if first else counts[top] - half
-            done[top + 1] = 0
-            top += 1
-    return total
-
-
-@numba.njit(nogil=True)
-def _total(x):
-    total = x.dtype.type(0) + _pairs(x.reshape(x.size))
-    if total != total:
-        raise ValueError("a sum that is no number")
-    return total
-
-
-@numba.njit(nogil=True)
-def _mean(x):
-    if x.size == 0:
-        raise ValueError("the mean of no elements")
-    return _total(x) / x.dtype.type(x.size)
-
-
-@numba.njit(nogil=True, boundscheck=False)
-def _variance(x):
-    mean, flat = _mean(x), x.reshape(x.size)
-    squares = np.empty_like(flat)
-    for place in range(flat.size):
-        apart = flat[place] - mean
-        squares[place] = apart * apart
-    return (x.dtype.type(0) + _pairs(squares)) / x.dtype.type(x.size)
-
-
 def _is_flat_float(kind: Any) -> bool:
     return isinstance(kind, types.Array) and kind.layout == "C" and isinstance(kind.dtype, types.Float)
 
@@ -151,7 +69,7 @@ def _is_small(kind: Any) -> bool:
 def _(array: Any) -> Any:
     if isinstance(array, types.Array) and isinstance(array.dtype, (types.Integer, types.Boolean)):
         return lambda array: array.sum()
-    return (lambda array: _total(array)) if _is_flat_float(array) else None
+    return (lambda array: sum_of_all(array.reshape(array.size))) if _is_flat_float(array) else None
 
 
 @rule(mean_of)
@@ -164,21 +82,21 @@ def _(array: Any) -> Any:
             return array.mean()
 
         return mean
-    return (lambda array: _mean(array)) if _is_flat_float(array) else None
+    return (lambda array: mean_of_all(array.reshape(array.size))) if _is_flat_float(array) else None
 
 
 @rule(variance_of)
 def _(array: Any) -> Any:
     if isinstance(array, types.Array) and array.layout == "C" and _is_small(array):
-        return lambda array: _variance(array.astype(np.float64))
-    return (lambda array: _variance(array)) if _is_flat_float(array) else None
+        return lambda array: variance_of_all(array.reshape(array.size).astype(np.float64))
+    return (lambda array: variance_of_all(array.reshape(array.size))) if _is_flat_float(array) else None
 
 
 @rule(deviation_of)
 def _(array: Any) -> Any:
     if isinstance(array, types.Array) and array.layout == "C" and _is_small(array):
-        return lambda array: np.sqrt(_variance(array.astype(np.float64)))
-    return (lambda array: np.sqrt(_variance(array))) if _is_flat_float(array) else None
+        return lambda array: np.sqrt(variance_of_all(array.reshape(array.size).astype(np.float64)))
+    return (lambda array: np.sqrt(variance_of_all(array.reshape(array.size)))) if _is_flat_float(array) else None
 
 
 # Limits.

@@ -418,6 +418,15 @@ def _(value: Any) -> Any:
     return lambda value: np.int64(value)
 
 
+@numba.njit(nogil=True, boundscheck=False)
+def _outside(x, low, high):
+    """How many numbers are not between two others; a NaN is none of these."""
+    count = 0
+    for place in range(x.size):
+        count += not (x[place] > low and x[place] < high)
+    return count
+
+
 @rule(as_cast)
 def _(value: Any, dtype: Any) -> Any:
     if not isinstance(value, types.Array) or not isinstance(dtype, types.NumberClass):
@@ -425,6 +434,18 @@ def _(value: Any, dtype: Any) -> Any:
     if isinstance(value.dtype, types.Float) and isinstance(dtype.dtype, types.Integer):
         element = dtype.dtype
         inside = _inside(float(element.minval), float(element.maxval), element.bitwidth == 64)
+
+        if value.layout == "C" and value.ndim and element.bitwidth <= 16:  # floats have these limits exactly
+            limit = np.float32 if value.dtype.bitwidth == 32 else np.float64
+            low, high = limit(element.minval - 1), limit(element.maxval + 1)
+
+            def convert_line(value: Any, dtype: Any) -> Any:
+                numbers = value.reshape(value.size)
+                if _outside(numbers, low, high):
+                    raise OverflowError("a number does not fit into the type of the array")
+                return numbers.astype(dtype).reshape(value.shape)
+
+            return convert_line
 
         def convert(value: Any, dtype: Any) -> Any:
             fit = True
@@ -435,6 +456,8 @@ def _(value: Any, dtype: Any) -> Any:
             return value.astype(dtype)
 
         return convert
+    if value.layout == "C" and value.ndim > 1:
+        return lambda value, dtype: value.reshape(value.size).astype(dtype).reshape(value.shape)
     return lambda value, dtype: value.astype(dtype)
 
 

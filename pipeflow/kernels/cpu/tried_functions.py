@@ -32,7 +32,7 @@ from pipeflow.kernels import decisions
 from pipeflow.kernels.at_work import at_work
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
-from pipeflow.kernels.cpu.user_functions import FOLDER, array_type, compile_error, digest, in_order, kept_on_disk
+from pipeflow.kernels.cpu.user_functions import FOLDER, array_type, compile_error, digest, kept_on_disk
 from pipeflow.kernels.kept_code import folder_for, read_own
 
 log = logging.getLogger("pipeflow")
@@ -102,7 +102,9 @@ class Tried:
         if trial is None:
             trial = self._begin(kinds, named)
         call = trial.call
-        if call is None:
+        if call is None or not all(
+            array.flags.c_contiguous for array in arrays
+        ):  # NumPy adds with gaps in another order
             return self.func(*arrays, **named)
         if not self._is_same():
             self.reason = "a value that it uses from outside has changed"
@@ -315,7 +317,7 @@ def _may_change(value: Any) -> bool:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    array = in_order(array).view()
+    array = array.view()
     array.flags.writeable = False
     return array
 

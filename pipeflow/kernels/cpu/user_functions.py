@@ -255,6 +255,9 @@ def compile_error(function: Callable[..., Any], error: Exception) -> CompileErro
     told = [line for line in lines if line and not line.startswith(("Failed in nopython", "File ", "During", ">>>"))]
     call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>>")), "")
     reason = f"{told[0]} {call}".strip() if told else text
+    if told and call and told[0].startswith("No implementation of function Function("):
+        name, _, kinds = call.partition("(")
+        reason = f"no compiled version of {name} for ({kinds}"
     if _WRITES.search(text):
         reason = f"it writes to an input that is read-only: {call}"
     target = getattr(function, "py_func", function)

@@ -7,7 +7,23 @@ from typing import Any
 from numba.core import ir
 from numba.np.unsafe.ndarray import empty_inferred
 
-_PYTHON_NUMBERS = (len, int, float, bool, range, math.floor, math.ceil, math.sqrt, math.fabs)
+_OF_MATH = (
+    math.exp,
+    math.log,
+    math.log2,
+    math.log10,
+    math.sin,
+    math.cos,
+    math.tan,
+    math.atan,
+    math.tanh,
+    math.pow,
+    math.atan2,
+)
+_PYTHON_NUMBERS = (len, int, float, bool, range, math.floor, math.ceil, math.sqrt, math.fabs, *_OF_MATH)
+# Methods of a generator that return a Python number if they get no more than these arguments.
+_NUMBERS_DRAWN = {"random": 0, "uniform": 2, "normal": 2, "standard_normal": 0}
+_NUMBERS_DRAWN |= {"exponential": 1, "beta": 2, "lognormal": 2, "laplace": 2}
 _UNKNOWN = 64  # bits of an integer of which nothing is known
 _SIZE = 44  # bits of extents and places: no array has more elements
 
@@ -18,6 +34,7 @@ class Names:
     def __init__(self, blocks: dict[int, Any]) -> None:
         self.definitions: dict[str, Any] = {}
         self._changed = _not_only_read(blocks)
+        self._uses = _uses(blocks)
         for block in blocks.values():
             for statement in block.find_insts(ir.Assign):
                 name = statement.target.name
@@ -112,13 +129,32 @@ class Names:
     def _draws_number(self, call: Any) -> bool:
         """True for ``rng.random()`` and similar calls without a size, which return Python's floats."""
         function = self.definitions.get(call.func.name)
-        if not isinstance(function, ir.Expr) or function.op != "getattr" or call.kws:
+        if not isinstance(function, ir.Expr) or function.op != "getattr" or {*dict(call.kws)} & {"size", "dtype"}:
             return False
         generator = self.definitions.get(function.value.name)
         while isinstance(generator, ir.Var):
             generator = self.definitions.get(generator.name)
-        drawn = len(call.args) <= {"random": 0, "uniform": 2, "normal": 2, "standard_normal": 0}.get(function.attr, -1)
+        drawn = len(call.args) <= _NUMBERS_DRAWN.get(function.attr, -1)
         return drawn and isinstance(generator, ir.Arg) and generator.name == "rng"
+
+    def is_generator(self, variable: Any) -> bool:
+        """True for the argument ``rng``."""
+        value = self.definition_of(variable)
+        return isinstance(value, ir.Arg) and value.name == "rng"
+
+    def is_used_once(self, variable: Any) -> bool:
+        """True if the value of a variable, perhaps by way of other variables, is used in one place of the code only."""
+        while self._uses.get(variable.name) == 1:
+            value = self.definitions.get(variable.name)
+            if not isinstance(value, ir.Var):
+                return value is not None
+            variable = value
+        return False
+
+    def is_none(self, variable: Any) -> bool:
+        """True for a variable that is always None."""
+        value = self.definition_of(variable)
+        return isinstance(value, ir.Const) and value.value is None
 
     def setting(self, item: Any) -> Any:
         """The variable for ``settings["name"]`` if the code makes the dictionary, and only reads it: Numba's dictionaries have
@@ -170,7 +206,7 @@ class Names:
             called = self.value_of(value.func)
             if called is range:
                 return max((self._bits(argument, seen) for argument in value.args), default=_UNKNOWN)
-            if called in (float, math.sqrt, math.fabs) or self._draws_number(value):
+            if called in (float, math.sqrt, math.fabs, *_OF_MATH) or self._draws_number(value):
                 return 0
             return _SIZE if called is len else _UNKNOWN
         return _UNKNOWN
@@ -196,6 +232,20 @@ class Names:
         """The value of a constant in the code; None for anything else."""
         value = self.definitions.get(variable.name)
         return value.value if isinstance(value, ir.Const) else None
+
+
+def _uses(blocks: dict[int, Any]) -> dict[str, int]:
+    """The number of statements that use each variable."""
+    found: dict[str, int] = {}
+    for block in blocks.values():
+        for statement in block.body:
+            if isinstance(statement, ir.Del):
+                continue
+            target = statement.target if isinstance(statement, ir.Assign) else None
+            for variable in statement.list_vars():
+                if variable is not target:
+                    found[variable.name] = found.get(variable.name, 0) + 1
+    return found
 
 
 def _not_only_read(blocks: dict[int, Any]) -> set[str]:
