@@ -234,7 +234,7 @@ SET = [
     (sums, "u", True),
     (scaled_in_loops, "f", True),
     (looked_up, "f", True),
-    (looked_up_outside, "f", False),
+    (looked_up_outside, "f", True),
     (averaged, "u", True),
     (by_helper, "f", True),
     (levels, "f", True),
@@ -466,18 +466,21 @@ class TestTrials:
         assert where in str(pipe.settings())
         assert trials.at_work.text() == ""
 
-    def test_an_exception_of_the_compiled_code_ends_the_trial(self, monkeypatch):
-        """Also after it has taken over; the sample has the plain result."""
+    def test_exceptions_of_the_compiled_code_end_the_trial(self, monkeypatch):
+        """Also after it has taken over; the samples have the plain results. A few exceptions do no harm."""
         compiler = Compiler(monkeypatch, lambda x: x * 2)
         made = trials.Tried(plain, None, ())
         x = np.arange(3.0)
         for _ in range(trials.CHECKED + 1):
             made(x)
         compiler.call = lambda x: x[7]
+        for _ in range(trials.MOST_FAILURES):
+            same(made(x), plain(x))
+        assert made.reports()[0].state == "compiled"
         same(made(x), plain(x))
         assert made.reports()[0].reason.startswith("compiled code raised IndexError")
         same(made(x), plain(x))
-        assert compiler.calls == trials.CHECKED + 2
+        assert compiler.calls == trials.CHECKED + 2 + trials.MOST_FAILURES
 
     @pytest.mark.parametrize(("compiled", "chosen"), [(0.9, "compiled"), (1.1, "plain")])
     def test_a_compiled_version_that_is_slower_is_not_used(self, monkeypatch, clock, compiled, chosen):

@@ -299,3 +299,98 @@ def test_an_array_with_gaps_is_computed_by_numpy():
             same(made(each), total(each))
         if not number:
             trials.wait_for_trials()
+
+
+CLASSES = {0: 0, 7: 1, 11: 2}
+SETTINGS = {"low": 10, "gain": 1.5, "mode": "bright", "mean": (0.5, 0.25, 0.5)}
+WEIGHTS = [0.299, 0.587, 0.114]
+
+
+def renamed_classes(x):
+    out = np.full(x.shape, 255, np.uint8)
+    for old, new in CLASSES.items():
+        out[x == old] = new
+    return out
+
+
+def looked_up(x):
+    out = np.zeros(len(CLASSES), np.int64)
+    for place in range(x.shape[0]):
+        number = int(x[place, 0])
+        if number in CLASSES:
+            out[CLASSES[number]] += 1
+    return out
+
+
+def by_settings(x):
+    if SETTINGS["mode"] == "bright":
+        return np.clip(x * SETTINGS["gain"], SETTINGS["low"], 200) - np.array(SETTINGS["mean"])
+    return x.astype(np.float64)
+
+
+def weighed(x):
+    total = np.zeros(x.shape[0])
+    for place, weight in enumerate(WEIGHTS):
+        total += x[:, place] * weight
+    return total
+
+
+@pytest.mark.parametrize("function", [renamed_classes, looked_up, by_settings, weighed])
+def test_lists_and_dictionaries_from_outside(function):
+    """They are constants of the compiled code, as long as their items stay the same."""
+    made = compiling.version_of(function, "auto")
+    for number in range(trials.CHECKED + 10):
+        x = (RNG.random((1 + number % 8, 3)) * 14).astype(np.uint8)
+        same(made(x), function(x))
+        if not number:
+            trials.wait_for_trials()
+    assert [report.state for report in made.reports()] == ["compiled"], made.reports()[0].reason
+    for outside, key, value in ((CLASSES, 7, 4), (SETTINGS, "gain", 2), (WEIGHTS, 1, 3.0)):
+        before = outside[key]
+        try:
+            outside[key] = value
+            same(made(x), function(x))
+        finally:
+            outside[key] = before
+
+
+def checked(x):
+    if x.ndim != 2:
+        raise ValueError(f"two axes, not {x.shape} of {x.dtype}")
+    return x * 2
+
+
+def fallback(x):
+    try:
+        return x[4] + x[0]
+    except IndexError:
+        return x[0] * 3
+
+
+def with_a_cause(x):
+    try:
+        part = x.astype(np.float32) / x.shape[0]
+    except ValueError as error:
+        raise RuntimeError(f"{x.shape}") from error
+    finally:
+        scale = np.float32(2)
+    return part * scale
+
+
+def divided(x):
+    return x.astype(np.int32) // (x.shape[0] - 2)
+
+
+@pytest.mark.parametrize("function", [checked, fallback, with_a_cause, divided])
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+def test_exceptions_in_functions(function):
+    """Compiled code has no handlers: the plain function computes a sample for which it raises."""
+    made = compiling.version_of(function, "auto")
+    rare = (1, 2, 3, 0)
+    for number in range(trials.CHECKED + 20):
+        x = numbers((rare[number // 20 % 4] if number % 20 == 19 else 6, 3), np.uint8)
+        if len(x) or function is not fallback:
+            same(made(x), function(x))
+        if not number:
+            trials.wait_for_trials()
+    assert [report.state for report in made.reports()] == ["compiled"], made.reports()[0].reason

@@ -212,14 +212,6 @@ def largest(x):
     return result
 
 
-def swallowed(x):
-    try:
-        result = x.astype(np.uint8)
-    except Exception:
-        result = np.zeros(3, np.uint8)
-    return result
-
-
 def written_to_a_view(x):
     out = x.copy()
     flat = out[:, :2].ravel()
@@ -258,7 +250,6 @@ BYTES, WHOLE, FLOATS = np.ones(3, np.uint8), np.ones(3, np.int32), np.ones(3, np
         (whole_or_half, BYTES, "several types"),
         (total, FLOATS, "returns numbers of several types"),
         (largest, FLOATS, "several types"),
-        (swallowed, FLOATS, "try"),
         (written_to_a_view, np.ones((3, 3)), "a copy or a view"),
         (of_a_list, FLOATS, "a list that may be empty"),
         (by_text, FLOATS, "a text of a number"),

@@ -17,10 +17,10 @@ from numba.extending import overload, register_jitable
 from numba.np import numpy_support
 
 from pipeflow.kernels.cpu.float_reductions import WHOLE
-from pipeflow.kernels.cpu.float_sums import mean_along, sum_along, variance_along
+from pipeflow.kernels.cpu.float_sums import mean_along, sum_along, sum_of_squares, variance_along
 
 _NAMES = {name: name for name in ("mean", "sum", "var", "std", "max", "min", "any", "all", "argmax", "argmin")}
-_NAMES |= {"amax": "max", "amin": "min"}
+_NAMES |= {"amax": "max", "amin": "min", "norm": "norm"}
 Axes = tuple[int, ...]
 
 
@@ -29,7 +29,7 @@ def reduction_of(called: Any, method: str, call: Any, names: Any) -> Callable[..
     call.
     """
     name = method if called is None else getattr(called, "__name__", "")
-    if name not in _NAMES or (called is not None and called is not getattr(np, name)):
+    if name not in _NAMES or (called is not None and called is not getattr(np.linalg if name == "norm" else np, name)):
         return None
     words = dict(call.kws)
     given = [*call.args[int(called is not None) :], *([words["axis"]] if "axis" in words else [])]
@@ -39,6 +39,8 @@ def reduction_of(called: Any, method: str, call: Any, names: Any) -> Callable[..
     none = not given or (isinstance(made := names.definitions.get(given[0].name), ir.Const) and made.value is None)
     axes = () if none else _axes(given[0], names)
     if axes is None or type(keeps) is not bool or (none and not keeps and not name.startswith("arg")):
+        return None
+    if name == "norm" and (called is None or none or type(names.constant(given[0])) is not int):
         return None
     if name.startswith("arg") and (len(axes) > 1 or keeps):
         return None
@@ -140,6 +142,8 @@ def _of_whole(name: str, array: Any) -> Callable[..., Any] | None:
     if name in ("any", "all"):
         compute = np.any if name == "any" else np.all
         return lambda array: compute(array)
+    if name == "norm":
+        return None
     if name not in _PLACES:
         whole = WHOLE[name]
         return lambda array: whole(array)
@@ -165,11 +169,11 @@ def _along(name: str, array: Any, reduced: tuple[bool, ...]) -> Callable[..., An
     exec(f"def shape_of(array): return {shape}", namespace)
     shape_of = register_jitable(namespace["shape_of"])
     small = isinstance(array.dtype, types.Boolean) or (not floats and array.dtype.bitwidth <= 32)
-    if name in ("mean", "sum", "var", "std") and (floats or (small and (name != "mean" or not together))):
-        if (floats or name in ("var", "std")) and array.layout != "C":  # NumPy's order depends on the strides
+    if name in ("mean", "sum", "var", "std", "norm") and (floats or (small and (name != "mean" or not together))):
+        if (floats or name in ("var", "std", "norm")) and array.layout != "C":  # NumPy's order depends on the strides
             return None
         return _of_floats(name, array, reduced, shape_of)
-    if not together or name in ("var", "std") or (name == "mean" and not small):
+    if not together or name in ("var", "std", "norm") or (name == "mean" and not small):
         return None
     first, end = axes[0], axes[-1] + 1
     element = _element(name, numpy_support.as_dtype(array.dtype))
@@ -227,7 +231,8 @@ def _of_floats(name: str, array: Any, reduced: tuple[bool, ...], shape_of: Any) 
             return sum_along(wide, np.array(array.shape), flags, np.empty(shape_of(array), np.float64)).astype(whole)
 
         return of_integers
-    compute, root = {"sum": sum_along, "mean": mean_along}.get(name, variance_along), name == "std"
+    compute = {"sum": sum_along, "mean": mean_along, "norm": sum_of_squares}.get(name, variance_along)
+    root = name in ("std", "norm")
 
     def of_floats(array):
         numbers = array if contiguous else np.ascontiguousarray(array)

@@ -50,6 +50,7 @@ from pipeflow.kernels.cpu.numpy_numbers import (
     where,
     with_axes,
 )
+from pipeflow.kernels.cpu.outside_values import put_items, without_handlers
 from pipeflow.kernels.cpu.paths import WEAK, check_copies, check_paths, check_texts
 from pipeflow.kernels.cpu.python_numbers import (
     CHECKED,
@@ -66,6 +67,7 @@ from pipeflow.kernels.cpu.python_numbers import (
     check_limits,
     is_limit,
     rounded,
+    safe_divisor,
     sign_of,
 )
 from pipeflow.kernels.cpu.replaced_calls import MORE_HELPERS, is_replaced_method, replaced_call, replaced_power
@@ -129,6 +131,11 @@ class KeepTypes(FunctionPass):
 
     def run_pass(self, state: Any) -> bool:
         """Changes the code of one function."""
+        put_items(state.func_ir.blocks)
+        for block in state.func_ir.blocks.values():
+            if isinstance(block.body[-1], (ir.Raise, ir.StaticRaise, ir.DynamicRaise)):
+                # The plain function then raises the right exception: Numba does not know all texts of messages.
+                block.body = [ir.StaticRaise(ValueError, ("raised by the function",), block.body[-1].loc)]
         if works_by_elements(state.func_ir.blocks, state.args):
             _flatten(*state.func_ir.blocks.values())
         for block in state.func_ir.blocks.values():
@@ -191,7 +198,7 @@ class KeepTypes(FunctionPass):
             if inplace:
                 value.immutable_fn = operator.mul
             value.rhs = value.lhs
-        left, right = names.is_weak(value.lhs), names.is_weak(value.rhs)
+        left, right, divisor = names.is_weak(value.lhs), names.is_weak(value.rhs), value.rhs
         change = as_compared if value.fn in _COMPARISONS else as_divisor if value.fn is operator.truediv else as_weak
         if left and right:
             checked = CHECKED.get(value.fn)
@@ -207,6 +214,8 @@ class KeepTypes(FunctionPass):
                 value.lhs = call(as_divided, value.lhs, value.rhs)
             else:
                 value.rhs = call(as_divided, value.rhs, value.lhs)
+        if value.fn in _QUOTIENTS and not (left and right) and names.constant(divisor) is None:
+            value.rhs = call(safe_divisor, value.rhs)
         if value.op == "inplace_binop" and not right and _may_be_view(value.rhs, names):
             value.rhs = call(apart, value.rhs, value.lhs)
         return value
@@ -400,6 +409,8 @@ class CheckExact(FunctionPass):
             raise NotExact(f"{value.fn.__name__} may round in another way", loc=statement.loc)
         if value.fn in _QUOTIENTS and any(isinstance(kind, types.Array) for kind in kinds) and not floats:
             divisor = _constant(value.rhs, names)
+            if _is_checked(value.rhs, names):
+                divisor = 1
             if isinstance(elements[1], types.Integer) and elements[1].signed and divisor in (None, -1):
                 raise NotExact("the smallest integer may be divided by -1", loc=statement.loc)
         unsigned = types.uint64 in elements
@@ -471,6 +482,12 @@ def _check_shift(value: Any, result: Any, names: Names) -> None:
     bits = -1 if shift is None else shift
     if isinstance(result, types.Array) and not 0 <= bits < getattr(result.dtype, "bitwidth", 0):
         raise NotExact("a shift of an array that may be by more bits than its elements have", loc=value.loc)
+
+
+def _is_checked(operand: Any, names: Names) -> bool:
+    """True for a divisor that is not 0 or -1."""
+    value = names.definitions.get(operand.name)
+    return isinstance(value, ir.Expr) and value.op == "call" and names.value_of(value.func) is safe_divisor
 
 
 def _constant(operand: Any, names: Names) -> Any:
@@ -569,6 +586,8 @@ class Exact(Close):
 @lru_cache(maxsize=256)
 def compiled(function: Callable[..., Any], exact: bool) -> Dispatcher:
     """The function as a dispatcher that returns NumPy's bits or, if it is not ``exact``, NumPy's types."""
+    if getattr(function.__code__, "co_exceptiontable", b""):
+        function = without_handlers(function)
     # Indices outside an array and divisions by zero raise an error; the caller then runs the plain function.
     made: Dispatcher = numba.njit(
         nogil=True, boundscheck=True, error_model="python", pipeline_class=Exact if exact else Close

@@ -173,6 +173,12 @@ def sum_along(x, shape, reduced, result):
 
 
 @numba.njit(nogil=True)
+def sum_of_squares(x, shape, reduced, result):
+    """The same for the sum of squares."""
+    return sum_along(x * x, shape, reduced, result)
+
+
+@numba.njit(nogil=True)
 def mean_along(x, shape, reduced, result):
     """The same for ``mean``."""
     if x.size == 0:

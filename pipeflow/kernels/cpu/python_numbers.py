@@ -93,6 +93,11 @@ def sign_of(value: Any) -> Any:
     return np.sign(value)
 
 
+def safe_divisor(value: Any) -> Any:
+    """A divisor of integers; an exception for 0 and -1, which NumPy treats in its own way."""
+    return value
+
+
 def no_number() -> int:
     """The first limit of random integers for which only the last one is given."""
     return 0
@@ -200,6 +205,32 @@ def _as_it_is(value: Any) -> Any:
 _rounding(as_floor, np.floor)
 _rounding(as_ceil, np.ceil)
 _rounding(as_rounded, np.rint)
+
+
+@rule(safe_divisor)
+def _(value: Any) -> Any:
+    if not isinstance(element_of(value), types.Integer):
+        return lambda value: value
+    if isinstance(value, types.Array):
+
+        def of_array(value: Any) -> Any:
+            for number in value.flat:
+                _check_divisor(number)
+            return value
+
+        return of_array
+
+    def of_number(value: Any) -> Any:
+        _check_divisor(value)
+        return value
+
+    return of_number
+
+
+@register_jitable
+def _check_divisor(number):
+    if number == 0 or number == -1:
+        raise ZeroDivisionError("a division of integers by 0 or -1")
 
 
 @rule(as_double)
@@ -388,5 +419,5 @@ INTEGERS = {as_floor, as_ceil, as_rounded}  # these return Python's integers
 FLOATS = {as_double, as_square}
 PYTHON_HELPERS = {
     *(*CHECKED.values(), *INTEGERS, *FLOATS),
-    *(as_limit, absolute, rounded, sign_of, no_number, low_of, start_of, apart),
+    *(safe_divisor, as_limit, absolute, rounded, sign_of, no_number, low_of, start_of, apart),
 }

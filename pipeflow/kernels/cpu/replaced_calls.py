@@ -14,6 +14,7 @@ from pipeflow.kernels.cpu.inserted_code import InsertedCode
 from pipeflow.kernels.cpu.limited_arrays import CLIP_HELPERS, as_bound, clipped
 from pipeflow.kernels.cpu.numpy_functions import FUNCTION_HELPERS, FUNCTIONS, MATH, powered
 from pipeflow.kernels.cpu.numpy_numbers import as_weak, rule
+from pipeflow.kernels.cpu.padding import MODES, padded
 from pipeflow.kernels.cpu.python_numbers import as_limit, is_limit
 from pipeflow.kernels.cpu.variables import Names
 
@@ -37,6 +38,8 @@ def replaced_call(called: Any, method: str, value: Any, names: Names, insert: In
         count = 2 if called in (np.power, np.arctan2, np.hypot, math.pow, math.atan2) else 1
         if len(value.args) == count:
             return insert.call(function, *_alike(value.args, names, insert, called in MATH))
+    if called is np.pad and not value.vararg:
+        return _pad(value, names, insert)
     if called in _JOINING and value.args:
         _join(value, names, insert)
     return None
@@ -55,14 +58,26 @@ def _clip(called: Any, value: Any, names: Names, insert: InsertedCode) -> Any:
     return insert.call(clipped, array, *bounds)
 
 
+def _pad(value: Any, names: Names, insert: InsertedCode) -> Any:
+    """The call in place of one of ``np.pad``."""
+    found = dict(zip(("array", "pad_width", "mode"), value.args)) | dict(value.kws)
+    mode = names.constant(found["mode"]) if "mode" in found else "constant"
+    number = found.get("constant_values")
+    if {*found} - {"array", "pad_width", "mode", "constant_values"} or mode not in MODES or len(value.args) > 3:
+        return None
+    if number is not None and (mode != "constant" or not names.is_weak(number)):
+        return None
+    number = insert.number(0) if number is None else number
+    return insert.call(padded, found["array"], found["pad_width"], insert.number(MODES[mode]), number)
+
+
 def is_replaced_method(value: Any, names: Names) -> bool:
-    """True for a method that Numba does not know: its calls are replaced."""
-    return (
-        isinstance(value, ir.Expr)
-        and value.op == "getattr"
-        and value.attr == "choice"
-        and names.is_generator(value.value)
-    )
+    """True for a method or function that Numba does not know: its calls are replaced."""
+    if not isinstance(value, ir.Expr) or value.op != "getattr":
+        return False
+    if value.attr == "pad":
+        return names.value_of(value.value) is np
+    return value.attr == "choice" and names.is_generator(value.value)
 
 
 def _alike(arguments: list[Any], names: Names, insert: InsertedCode, of_python: bool) -> list[Any]:
@@ -132,4 +147,4 @@ def replaced_power(value: Any, names: Names, insert: InsertedCode) -> Any:
     return insert.call(powered, value.lhs, value.rhs)
 
 
-MORE_HELPERS = CLIP_HELPERS | DRAW_HELPERS | FUNCTION_HELPERS | {as_array, root_of}
+MORE_HELPERS = CLIP_HELPERS | DRAW_HELPERS | FUNCTION_HELPERS | {as_array, padded, root_of}

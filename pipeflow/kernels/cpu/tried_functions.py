@@ -2,9 +2,9 @@
 
 For every kind of inputs there is one *trial*. Until the compiled version is ready, the plain function runs. Then both run for
 CHECKED samples, and the plain results are used. After that the compiled version runs alone. It is compared at every EVERYth
-sample, or less often, so that the plain function takes at most the share COMPARING of the time. A difference, or an exception
-that the plain function does not raise, ends the trial; the sample gets the plain result, and the plain function runs from then
-on. Failed trials are recorded on disk by the code of the function, next to its compiled versions.
+sample, or less often, so that the plain function takes at most the share COMPARING of the time. A difference, or more than
+MOST_FAILURES exceptions that the plain function does not raise, end the trial; the sample gets the plain result, and the plain
+function runs from then on. Failed trials are recorded on disk by the code of the function, next to its compiled versions.
 """
 
 import atexit
@@ -32,6 +32,7 @@ from pipeflow.kernels import decisions
 from pipeflow.kernels.at_work import at_work
 from pipeflow.kernels.cpu.exact_functions import compiled
 from pipeflow.kernels.cpu.jit import stamp
+from pipeflow.kernels.cpu.outside_values import has_items, items_of
 from pipeflow.kernels.cpu.user_functions import FOLDER, array_type, compile_error, digest, kept_on_disk
 from pipeflow.kernels.kept_code import folder_for, read_own
 
@@ -40,6 +41,7 @@ CHECKED = 64
 EVERY = 1000
 COMPARING = 0.02
 FROM_PYTHON = 1e-5  # seconds that a call from Python takes, and a call by a program does not
+MOST_FAILURES = 8  # the most samples for which only compiled code raises: Numba does not free the arrays of such a call
 MOST_KINDS = 8  # the most kinds of inputs; a function that gets more is not compiled
 LONGEST_CODE = 4000  # bytes of code; the time of the compiler grows with it
 LARGEST_ARRAY = 1 << 16  # bytes of an array from outside; it is compared at every call
@@ -65,7 +67,7 @@ class _TriedVersion:
         self.form: Any = None  # the types of the plain results
         self.returned: Any = None  # Numba's type of the compiled results, if it is known
         self.trusted = False
-        self.agreed = 0
+        self.agreed = self.failures = 0
         self.spent = self.plain_spent = 0.0  # seconds of processor time while both were compared
         self.saved = 0.0  # seconds that calls by programs save: on the way from Python, and for copies of plain results
         self.copies: list[np.ndarray] = []
@@ -84,6 +86,7 @@ class Tried:
         self.reason = _too_large(function, uses)
         self._uses = uses
         self._arrays = [(use.value, use.value.tobytes()) for use in uses if _may_change(use.value)]
+        self._items = [(use.value, items) for use in uses if (items := items_of(use.value)) is not None]
         self._trials: dict[Any, _TriedVersion] = {}
         self._lock = threading.Lock()
         self._digest = ""
@@ -130,7 +133,9 @@ class Tried:
             end = timing.processor()
             self._note_times(trial, middle - begun, end - middle, plain, arrays, before)
         if error is not None:
-            self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
+            trial.failures += 1
+            if trial.failures > MOST_FAILURES:
+                self._end(trial, f"compiled code raised {type(error).__name__}: {error}", kept)
             return plain
         return self._compared(trial, result, plain, arrays)
 
@@ -224,6 +229,8 @@ class Tried:
         for use in self._uses:
             if not use.is_same():
                 return False
+        if self._items and not all(has_items(value, items) for value, items in self._items):
+            return False
         return not self._arrays or all(array.tobytes() == content for array, content in self._arrays)
 
     def _begin(self, kinds: Any, named: Mapping[str, Any]) -> _TriedVersion:

@@ -93,7 +93,7 @@ def digest(function: Callable[..., Any]) -> str:
         value = getattr(value, "py_func", value)
         if isinstance(value, np.ndarray):
             sha.update(repr((value.dtype, value.shape)).encode() + value.tobytes())
-        elif isinstance(value, (bool, int, float, complex, str, bytes, tuple, type(None))):
+        elif isinstance(value, (bool, int, float, complex, str, bytes, tuple, list, dict, type(None))):
             sha.update(repr(value).encode())
         elif id(value) not in seen:
             seen.add(id(value))
