@@ -6,6 +6,7 @@ import math
 import os
 import statistics
 import time
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import _forty
@@ -86,7 +87,9 @@ class Additions:
 
     def _once(self) -> float:
         begun = time.thread_time()
-        _forty.additions(ADDITIONS)
+        total = 0
+        for number in repeat(7, ADDITIONS):  # makes no objects: the memory that is free has no influence
+            total = (total + number) % 200
         return time.thread_time() - begun
 
 
