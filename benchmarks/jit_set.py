@@ -16,11 +16,11 @@ result of the pipeline, before and after the compiled code has taken over, is co
 
 from __future__ import annotations
 
+import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from time import process_time
 from typing import Any
 
@@ -64,9 +64,9 @@ def same(left: Any, right: Any) -> bool:
 
 
 def state_of(pipe: Any) -> tuple[str, str]:
-    """The state of the trial, and its reason."""
+    """The state of the trial, and its reason, without the folder in which it was found."""
     (choice,) = [choice for choice in pipe.settings() if choice.name.startswith("jit of")]
-    return choice.value, choice.reason.replace(f"{Path(__file__).parent.parent}/", "")
+    return choice.value, re.sub(r"\S*/benchmarks/", "benchmarks/", choice.reason)
 
 
 def spent(step: Callable[[], object], times: int = BATCHES) -> float:
@@ -95,7 +95,7 @@ def by_hand(case: Written, like: np.ndarray, batch: Callable[[], np.ndarray]) ->
 def measured(case: Written) -> dict[str, Any]:
     """Whether it was compiled and right, and the ratios to the kernel: medians over rounds."""
     pipe, plain = pipeline_with(case.kind, case), plain_pipeline(case)
-    right = settled(pipe, plain)
+    right = all(same(pipe.run()[0], plain.run()[0]) for _ in until_settled(pipe, 8))
     state, reason = state_of(pipe)
     found: dict[str, Any] = {"runs as": state, "reason": reason, "right": right}
     found["compiles"] = state == "compiled" or reason.endswith("is not faster")
@@ -108,7 +108,8 @@ def measured(case: Written) -> dict[str, Any]:
     found["ratio"] = statistics.median((full - without) / (kernel - without) for full, without, kernel, _ in rows)
     found["ratio to the cache"] = statistics.median((full - without) / kernel for full, without, _, kernel in rows)
     pipe = pipeline_with(case.kind, case, no_copy=True)
-    found["right"] = settled(pipe, plain) and right
+    for _ in until_settled(pipe, 0):
+        pipe.run()
     rows = in_turns(pipe.run, *without_function(case, like, no_copy=True))
     found["ratio, nothing copied"] = statistics.median(
         (full - without) / (kernel - without) for full, without, kernel in rows
@@ -116,16 +117,15 @@ def measured(case: Written) -> dict[str, Any]:
     return found
 
 
-def settled(pipe: Any, plain: Any) -> bool:
-    """Waits until it is decided whether compiled code runs; True if all results are those of the plain function."""
-    right, begun = True, time.monotonic()
-    while time.monotonic() - begun < LONGEST_SECONDS:
-        right = same(pipe.run()[0], plain.run()[0]) and right
-        if state_of(pipe)[0] not in ("not called yet", "compiling", "comparing"):
+def until_settled(pipe: Any, more: int) -> Iterator[None]:
+    """Once for each batch until it is decided whether compiled code runs, and for so many after it."""
+    begun = time.monotonic()
+    while state_of(pipe)[0] in ("not called yet", "compiling", "comparing"):
+        if time.monotonic() - begun > LONGEST_SECONDS:
             break
-    for _ in range(8):
-        right = same(pipe.run()[0], plain.run()[0]) and right
-    return right
+        yield
+    for _ in range(more):
+        yield
 
 
 def without_function(case: Written, like: np.ndarray, no_copy: bool = False) -> Sequence[Callable[[], object]]:
