@@ -394,3 +394,46 @@ def test_exceptions_in_functions(function):
         if not number:
             trials.wait_for_trials()
     assert [report.state for report in made.reports()] == ["compiled"], made.reports()[0].reason
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x[1:, 2:] + x[:-1, :-2]",
+        "x[:, ::-1] * np.float32(0.5) - x[:, 1:2]",
+        "x[..., ::-1] > x",
+        pytest.param("x[::2, :, 1:] * x[0, 0, 1:]", marks=pytest.mark.slow),
+        pytest.param("x.transpose(1, 0, 2)[1:] / np.float32(3)", marks=pytest.mark.slow),
+    ],
+)
+def test_parts_of_images(source):
+    """Operations on arrays with gaps between their elements."""
+    function, made = compiled(source)
+    for shape in ((1, 3, 3), (7, 6, 3), (2, 9, 4)):
+        x = numbers(shape, np.float32)
+        same(np.ascontiguousarray(made(x)), np.ascontiguousarray(function(x)))
+
+
+def blurred(x):
+    wide = np.pad(x.astype(np.uint16), ((1, 1), (1, 1), (0, 0)), mode="edge")
+    total = np.zeros(x.shape, np.uint16)
+    for row in range(3):
+        for column in range(3):
+            total += wide[row : row + x.shape[0], column : column + x.shape[1]]
+    return (total // 9).astype(np.uint8)
+
+
+def test_a_blur_of_slices():
+    made = cpu.exact_functions.compiled(blurred, True)
+    for shape in ((1, 1, 3), (8, 5, 3), (30, 40, 1)):
+        x = numbers(shape, np.uint8)
+        same(made(x), blurred(x))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_copies_of_parts_without_elements(dtype):
+    """A copy of no pixels of three colours wrote to memory in front of it."""
+    function, made = compiled("x[:, 2:, :3].copy()")
+    for shape in ((4, 2, 5), (4, 3, 5), (0, 3, 5), (1, 2, 4)):
+        x = numbers(shape, dtype)
+        same(made(x), function(x))

@@ -488,7 +488,7 @@ def _copy_lines(place, jump, lines, step, last, size, out):
 
     If the colours are next to each other, a pixel between others is moved with the number behind it, which the next one replaces.
     """
-    between = lines - 1 if step == size and jump != 0 else 0
+    between = max(lines - 1, 0) if step == size and jump != 0 else 0
     if last == 3 and size == 1:
         for line in range(1, between):
             _move_4(out + 3 * line, place + jump * line)
