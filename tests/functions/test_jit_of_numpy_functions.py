@@ -80,7 +80,7 @@ def test_a_reduction_that_gives_no_number_is_left_to_numpy(source):
     _, made = compiled(source)
     x = numbers((5, 9), np.float32)
     x[2, 3] = np.nan
-    with pytest.raises(ValueError, match=r"numbers? that|no number"):
+    with pytest.raises(ValueError, match="number"):
         made(x)
 
 

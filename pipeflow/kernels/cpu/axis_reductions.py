@@ -16,7 +16,7 @@ from numba.core.registry import cpu_target
 from numba.extending import overload, register_jitable
 from numba.np import numpy_support
 
-from pipeflow.kernels.cpu.float_reductions import WHOLE
+from pipeflow.kernels.cpu.float_reductions import WHOLE, has_negative_zero
 from pipeflow.kernels.cpu.float_sums import mean_along, sum_along, sum_of_squares, variance_along
 
 _NAMES = {name: name for name in ("mean", "sum", "var", "std", "max", "min", "any", "all", "argmax", "argmin")}
@@ -275,31 +275,67 @@ def _truth(wanted: bool) -> Any:
 
     def compute(flat, outer, middle, inner, out):
         for row in range(outer):
+            if inner == 1:
+                count = 0
+                for place in range(row * middle, (row + 1) * middle):
+                    count += (flat[place] != 0) == wanted
+                out[row] = (count > 0) == wanted
+                continue
+            found = out[row * inner : (row + 1) * inner]
             for place in range(inner):
-                found = False
-                for line in range(row * middle, (row + 1) * middle):
-                    found |= (flat[line * inner + place] != 0) == wanted
-                out[row * inner + place] = found == wanted
+                found[place] = False
+            for line in range(row * middle, (row + 1) * middle):
+                numbers = flat[line * inner : (line + 1) * inner]
+                for place in range(inner):
+                    found[place] |= (numbers[place] != 0) == wanted
+            for place in range(inner):
+                found[place] = found[place] == wanted
 
     return numba.njit(nogil=True, boundscheck=False)(compute)
 
 
+@numba.njit(nogil=True, boundscheck=False)
+def _count_nan(x):
+    count = 0
+    for place in range(x.size):
+        count += x[place] != x[place]
+    return count
+
+
 def _limits_of_floats(larger: bool) -> Any:
+    def best_of(numbers):
+        best = numbers[0]
+        for place in range(numbers.size):
+            if larger:
+                best = numbers[place] if numbers[place] > best else best
+            else:
+                best = numbers[place] if numbers[place] < best else best
+        return best
+
+    # Several elements at once: a NaN, and a zero with a sign, are found in another loop.
+    best_of = numba.njit(nogil=True, boundscheck=False, fastmath={"nnan", "nsz"})(best_of)
+
     def compute(flat, outer, middle, inner, out):
-        strange = 0
+        if _count_nan(flat):
+            raise ValueError("numbers that are none")
         for row in range(outer):
-            for place in range(inner):
-                best = flat[row * middle * inner + place]
-                for line in range(row * middle, (row + 1) * middle):
-                    number = flat[line * inner + place]
-                    strange += number != number or (number == 0 and np.signbit(number))
+            if inner == 1:
+                out[row] = best_of(flat[row * middle : (row + 1) * middle])
+                continue
+            found = out[row * inner : (row + 1) * inner]
+            for line in range(row * middle, (row + 1) * middle):
+                numbers = flat[line * inner : (line + 1) * inner]
+                for place in range(inner):
+                    number, best = numbers[place], found[place] if line > row * middle else numbers[place]
                     if larger:
-                        best = number if number > best else best
+                        found[place] = number if number > best else best
                     else:
-                        best = number if number < best else best
-                out[row * inner + place] = best
-        if strange:
-            raise ValueError("numbers that are none, or zeros with a sign")
+                        found[place] = number if number < best else best
+        zeros = 0
+        for place in range(out.size):
+            zeros += out[place] == 0
+        if zeros and has_negative_zero(flat):
+            raise ValueError("zeros with a sign")
 
     return numba.njit(nogil=True, boundscheck=False)(compute)
 

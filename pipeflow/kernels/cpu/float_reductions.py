@@ -122,13 +122,13 @@ def _limit(x, larger):
         a = x[place] if (x[place] > a) == larger and x[place] != a else a
     for other in (b, c, d):
         a = other if (other > a) == larger and other != a else a
-    if strange or (a == 0 and _has_negative_zero(x)):
+    if strange or (a == 0 and has_negative_zero(x)):
         raise ValueError("a limit that is no number, or a zero with a sign")
     return a
 
 
 @numba.njit(nogil=True, boundscheck=False)
-def _has_negative_zero(x):
+def has_negative_zero(x):
     found = 0
     for place in range(x.size):
         found += x[place] == 0 and np.signbit(x[place])
