@@ -38,15 +38,25 @@ class PlacedArrays(Sequence[Any]):
 
     def __init__(self, size: int) -> None:
         self._arrays: list[Any] = [None] * size  # those that were stored as arrays, or have been read
+        self._read = False  # True if there may be some
         self._blocks: list[np.ndarray] = []  # with the samples
         self._memory: Any = None  # address and extents of each sample that is in a block, and else 0; their address;
         self.address = 0
+        self._cells: memoryview | None = None  # and the same as bytes, and as many zeros
+        self._zeros = b""
         self._numbers: np.ndarray | None = None  # and the same as an array
         self._extents: list[list[int]] | None = None
         self._dtype: np.dtype | None = None
         self._left = size  # samples that are in no block
-        self._whole: np.ndarray | None = None  # memory for all samples, if they are likely to have one shape
-        self._given = bytearray(size)  # 1 for samples whose part of it was given out
+        # Memory for all samples, if they are likely to have one shape; its address.
+        self._whole: np.ndarray | None = None
+        self._begin = 0
+        self._given: bytearray | None = (
+            None  # 1 for samples whose part of it was given out; None if it is all or nothing
+        )
+        # The numbers of the last batch that became one array, its address and bytes, and its shape: the next batch is often in
+        # the same memory.
+        self._turn: tuple[bytes, tuple[int, int], tuple[int, ...]] = (b"", (0, 0), ())
 
     def numbers(self, dtype: np.dtype, axes: int) -> np.ndarray | None:
         """The memory for address and extents of each sample of this type; None if there are others."""
@@ -56,6 +66,8 @@ class PlacedArrays(Sequence[Any]):
                 self._dtype = dtype
                 self._memory = _integers(size * (1 + axes))()
                 self.address = ctypes.addressof(self._memory)
+                self._cells = memoryview(self._memory).cast("B")
+                self._zeros = bytes(len(self._cells))
                 self._numbers = np.ndarray((size, 1 + axes), np.int64, self._memory)
         return self._numbers if dtype == self._dtype and self._numbers.shape[1] == 1 + axes else None
 
@@ -65,17 +77,24 @@ class PlacedArrays(Sequence[Any]):
             self._blocks += blocks
             self._left -= samples
 
-    def part(self, begin: int, end: int, nbytes: int, take: Callable[[int], np.ndarray]) -> np.ndarray | None:
-        """Memory for some samples of so many bytes each: a part of one block for all samples, which ``take`` allocates. None if
-        one of them had it before: if other samples are smaller, or missing, their results may be there.
+    def part(
+        self, begin: int, end: int, nbytes: int, take: Callable[[int], np.ndarray]
+    ) -> tuple[np.ndarray, int] | None:
+        """Memory for some samples of so many bytes each, and its address: a part of one block for all samples, which ``take``
+        allocates. None if one of them had it before: if other samples are smaller, or missing, their results may be there.
         """
+        size = len(self._arrays)
         with _LOCK:
             if self._whole is None:
-                self._whole = take(nbytes * len(self))
-            if len(self._whole) != nbytes * len(self) or 1 in self._given[begin:end]:
+                self._whole = whole = take(nbytes * size)
+                self._begin = ctypes.addressof(_FIRST(whole))
+                if end - begin == size:
+                    return whole, self._begin
+                self._given = bytearray(size)
+            if self._given is None or len(self._whole) != nbytes * size or 1 in self._given[begin:end]:
                 return None
             self._given[begin:end] = bytes([1]) * (end - begin)
-        return self._whole[begin * nbytes : end * nbytes]
+        return self._whole[begin * nbytes : end * nbytes], self._begin + begin * nbytes
 
     def one_shape(self) -> tuple[int, ...] | None:
         """The shape of the samples, if all have the same and are columns, else None."""
@@ -97,17 +116,30 @@ class PlacedArrays(Sequence[Any]):
 
     def dense(self) -> np.ndarray | None:
         """The batch as one array, if the samples have one shape and fill the block for all, one after another."""
-        whole, count = self._whole, len(self._arrays)
+        whole = self._whole
         if whole is None or self._left or self._memory is None:
             return None
         assert self._dtype is not None
-        shape = tuple(self._memory[1 : len(self._memory) // count])
-        nbytes = math.prod(shape) * self._dtype.itemsize
-        if nbytes * count != len(whole):
-            return None
-        if bytes(self._memory) != _in_turn(ctypes.addressof(_FIRST(whole)), nbytes, count, shape):
-            return None
-        return np.ndarray((count, *shape), self._dtype, whole)
+        numbers, place = bytes(self._memory), (self._begin, len(whole))
+        known, where, shape = self._turn
+        if numbers != known or place != where:
+            count = len(self._arrays)
+            extents = tuple(self._memory[1 : len(self._memory) // count])
+            nbytes, shape = math.prod(extents) * self._dtype.itemsize, (count, *extents)
+            if nbytes * count != len(whole) or numbers != _in_turn(self._begin, nbytes, count, extents):
+                return None
+            self._turn = numbers, place, shape
+        return np.ndarray(shape, self._dtype, whole)
+
+    def clear(self) -> None:
+        """Removes the samples, and keeps the memory for their numbers for the next batch. Nothing else may refer to them."""
+        self._left = size = len(self._arrays)
+        if self._read:
+            self._arrays, self._read = [None] * size, False
+        self._blocks.clear()
+        self._extents = self._whole = self._given = None
+        if self._cells is not None:
+            self._cells[:] = self._zeros
 
     @property
     def columns(self) -> np.ndarray | None:
@@ -136,6 +168,7 @@ class PlacedArrays(Sequence[Any]):
         if array is None and self._numbers is not None:
             address, *shape = self._numbers[index].tolist()
             if address:
+                self._read = True
                 array = self._arrays[index] = self._array(address, shape)
         return array
 
@@ -153,4 +186,4 @@ class PlacedArrays(Sequence[Any]):
             self._left = -len(self) - 1  # arrays of their own have no columns
             if self._numbers is not None:
                 self._numbers[index] = 0
-        self._arrays[index] = array
+        self._arrays[index], self._read = array, True

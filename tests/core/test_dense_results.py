@@ -102,11 +102,11 @@ def test_memory_of_a_sample_is_given_once():
     """If a sample is computed again, another result may be in its part of the block: it gets other memory."""
     values = PlacedArrays(4)
     take = partial(np.empty, dtype=np.uint8)
-    assert len(values.part(0, 2, 8, take)) == 16
+    assert len(values.part(0, 2, 8, take)[0]) == 16
     assert values.part(1, 2, 8, take) is None
     assert values.part(1, 3, 8, take) is None
     assert values.part(2, 4, 9, take) is None  # of another size: the block is for samples of 8 bytes
-    assert len(values.part(2, 4, 8, take)) == 16
+    assert len(values.part(2, 4, 8, take)[0]) == 16
 
 
 def test_batches_are_kept_by_the_user():
@@ -118,3 +118,57 @@ def test_batches_are_kept_by_the_user():
     found[-1].as_array()[...] = 7
     for one, images in zip(found[:-1], batches):
         check(one, images)
+
+
+def test_types_in_turn():
+    """The objects for results of one type are not those for results of another type, which another epoch has."""
+    epochs = [
+        [[RNG.integers(0, 256, (8, 8, 3)).astype(kind) for _ in range(SIZE)] for _ in range(4)]
+        for kind in [np.uint8, np.float32] * 3
+    ]
+    left = [iter(())]
+
+    @pipeline_def(batch_size=SIZE, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False)
+    def pipeline():
+        return fn.flip(fn.external_source(lambda: next(left[0]), layout="HWC"))
+
+    pipe = pipeline()
+    pipe.build()
+    found = []
+    for epoch in epochs:
+        left[0] = iter(epoch)
+        found.append([pipe.run()[0] for _ in epoch])
+        with pytest.raises(StopIteration):
+            pipe.run()
+        pipe.reset()
+    for results, epoch in zip(found, epochs):
+        for one, images in zip(results, epoch):
+            for number, image in enumerate(images):
+                assert one.at(number).dtype == image.dtype
+                np.testing.assert_array_equal(one.at(number), image[:, ::-1])
+        assert results[-1]._dense is not None
+
+
+def test_objects_are_empty_for_the_next_batch():
+    """With the same memory for numbers, where no sample of the last batch is found; its array stays."""
+    values, take = PlacedArrays(2), partial(np.empty, dtype=np.uint8)
+
+    def made(fill):
+        block, address = values.part(0, 2, 64, take)
+        block[:] = fill
+        numbers = values.numbers(np.dtype(np.uint8), 1)
+        numbers[:] = [(address, 64), (address + 64, 64)]
+        values.placed(2, [block])
+        return numbers
+
+    first = made(1)
+    assert values[0].tolist() == [1] * 64
+    one = values.dense()
+    values.clear()
+    assert [*values] == [None, None]
+    assert values.columns is None
+    assert made(2) is first
+    assert values[1].tolist() == [2] * 64
+    assert (one == 1).all()
+    assert values.dense().shape == (2, 64)
+    assert (values.dense() == 2).all()

@@ -147,6 +147,7 @@ def test_a_program_keeps_the_lines_of_its_columns():
     """Batch after batch, with other addresses and with a result more that becomes an array at once."""
     records = object.__new__(CallRecords)
     records._table, records._numbers, records._cells = np.empty((0, 5), np.int64), Struct(""), memoryview(b"")
+    records._lines = ()
     lines = [(1, 2**40, 8, 2, -1), (2, 2**40 + 8, 8, 2, -1)]
     for given in (lines, lines, [(1, 2**41, 24, 0, 3), lines[1]], [*lines, (3, 5, 8, 6, -1)], lines[:1], []):
         assert records.table_of(given).tolist() == [list(line) for line in given]

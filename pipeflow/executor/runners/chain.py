@@ -9,7 +9,7 @@ process the sample: they return the same results, and report errors.
 import logging
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from pipeflow.executor.runners.program import Program
 from pipeflow.executor.runners.program_guards import ChainGuards
 from pipeflow.executor.runners.program_parts import InputNumbers, held_by
 from pipeflow.executor.runners.program_shares import merge_copies, slots_lent
+from pipeflow.executor.runners.results import ChainResults
 from pipeflow.executor.runners.sample_step import ChunkRows, Placement, SampleStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan
@@ -113,11 +114,8 @@ class Chain:
         self.later = any(
             number not in early.steps for number in range(end, len(steps))
         )  # True if other steps of the stage follow
-        # The slots in which compiled code stores its results without an array for each.
-        self.tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]
-        self.packed: dict[
-            int, int
-        ] = {}  # slots of these whose samples had one shape in the last batch, with their bytes
+        tables = [slot for slot, kind in storages.items() if kind == "table" and not self.later]
+        self.results = ChainResults(tables)
         self.inside = {
             slot for step in steps[:begin] for slot in step.step.outputs if slot not in early.slots
         }  # filled by other steps of the stage, for one chunk
@@ -126,7 +124,7 @@ class Chain:
         self._keeps = self.reads and not {"dense", "table"}.isdisjoint(self._reader.storages[1:])
         self.shorter: Chain | None = None  # the chain that replaces this one if its last steps describe no sample
         self._outside = self.inside.isdisjoint(self.inputs)
-        self._batches: dict[Any, tuple[Kind, InputNumbers]] = {}  # by type, shape and address of each input
+        self._batches: dict[Any, tuple[Kind, InputNumbers]] = {}  # by type, shape, address and layout of each input
         self._programs: dict[Kind, list[Program]] = {}
         self._failed = 0
         self._read = self._samples = 0
@@ -228,20 +226,6 @@ class Chain:
         if batches and self.reads and not self._pause and driver.ready(batches[0]):
             self._find_files(batches)
 
-    def finish(self, batch: BatchRun) -> None:
-        """Makes one array of the results of a slot, if they have one shape and are next to each other in memory."""
-        for slot in self.tables:
-            values = batch.values[slot]
-            dense = values.dense() if type(values) is PlacedArrays else None
-            if dense is not None:
-                batch.values[slot] = dense
-                continue
-            shape = values.one_shape() if type(values) is PlacedArrays else None
-            if shape is None:
-                self.packed.pop(slot, None)
-            else:
-                self.packed[slot] = prod(shape) * values.dtype.itemsize
-
     def run(
         self,
         batch: BatchRun,
@@ -265,7 +249,13 @@ class Chain:
         spent = self._untimed if times is None else times.spent
         done: list[np.ndarray] = []
         read = 0
-        groups = self._kinds(batch, rows) if files is None else ((files.kind, rows.left, files.paths),)
+        groups: Iterable[tuple[Kind, np.ndarray, InputNumbers]]
+        if files is not None:
+            groups = ((files.kind, rows.left, files.paths),)
+        elif (whole := self._whole_batch(batch)) is not None:
+            groups = ((whole[0], rows.left, whole[1]),)
+        else:
+            groups = self._kinds(batch, rows)
         for kind, samples, numbers in groups:
             known: Sequence[Program] = self._programs.get(kind, ())
             number = 0
@@ -328,10 +318,6 @@ class Chain:
     def _kinds(self, batch: BatchRun, rows: ChunkRows) -> Iterator[tuple[Kind, np.ndarray, InputNumbers]]:
         """The samples in groups of one kind, with the address and the extents of each input of each sample."""
         layouts = [batch.layouts[slot] for slot in self.inputs]
-        whole = self._whole_batch(batch)
-        if whole is not None:
-            yield (*whole[0], *layouts), rows.left, whole[1]
-            return
         columns = [self._column(batch, rows, slot) for slot in self.inputs]
         known = [column for column in columns if column is not None]
         if len(known) == len(columns):
@@ -350,20 +336,28 @@ class Chain:
             yield (*kind, *layouts), np.array(samples), InputNumbers(np.array(addresses, np.int64), True)
 
     def _whole_batch(self, batch: BatchRun) -> tuple[Kind, InputNumbers] | None:
-        """The types of the inputs and the numbers of all samples, if each input is one array with the whole batch. They are kept:
+        """The kind of the batch and the numbers of all samples, if each input is one array with the whole batch. They are kept:
         batches are in the same memory again and again, and NumPy would take 25 us.
         """
-        held = [batch.values[slot] for slot in self.inputs]
-        if not self._outside or not all(map(fits_kernels, held)):
+        if not self._outside:
             return None
-        address_of = kernels.kernel_calls.address_of
-        key = tuple([(array.dtype, array.shape, address_of(array)) for array in held])
+        values, layouts = batch.values, batch.layouts
+        found: list[Any] = []
+        for slot in self.inputs:
+            array = values[slot]
+            if type(array) is not np.ndarray:
+                return None
+            found += (array.dtype, array.shape, array.strides, kernels.kernel_calls.address_of(array), layouts[slot])
+        key = tuple(found)
         known = self._batches.get(key)
         if known is None:
+            held = [values[slot] for slot in self.inputs]
+            if not all(map(fits_kernels, held)):
+                return None
             if len(self._batches) >= BATCHES:
                 self._batches.clear()
             numbers = np.concatenate([_rows_of(array, np.arange(len(array))) for array in held], axis=1)
-            kind = tuple([(array.dtype, array.ndim - 1) for array in held])
+            kind = (*[(array.dtype, array.ndim - 1) for array in held], *[layouts[slot] for slot in self.inputs])
             known = self._batches[key] = kind, InputNumbers(numbers, False)
         return known
 

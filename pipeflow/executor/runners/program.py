@@ -5,7 +5,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from math import prod
 from typing import Any, Protocol
 
@@ -31,11 +30,12 @@ from pipeflow.executor.runners.program_parts import (
     bits_of,
     columns_of_part,
     held_by,
-    keep,
+    keep_results,
     plain_value,
     value_of,
 )
 from pipeflow.executor.runners.program_shares import share_memory
+from pipeflow.executor.runners.results import ChainResults
 from pipeflow.executor.runners.sample_step import ChunkRows, SampleStep, is_large
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
@@ -57,7 +57,7 @@ class Members(Protocol):
     lent: set[int]  # the slots whose memory is that of a result which is read after the chain
     later: bool  # True if other steps of the stage follow
     guards: ChainGuards
-    packed: dict[int, int]  # slots whose samples are likely to have one shape, and the bytes of a sample
+    results: ChainResults
 
 
 class Program:
@@ -390,6 +390,8 @@ class Program:
         self._needed = {slot for guard in self._guards.known for slot, _ in guard}
         self._needed |= {slot for _, slot, _, _ in self._columns}
         self._needed |= {slot for table in self._tables for slot in table.slots}
+        # True if all results are stored by the program itself.
+        self._plain = not (self.chain.guards.all or self.given or self.chain.later)
         # The slots whose layout is known only now.
         declared = {
             slot for step in self.chain.steps for slot, spec in zip(step.step.outputs, step.step.specs) if spec.layout
@@ -441,12 +443,15 @@ class Program:
             scratch = arena.block(SCRATCH, self._scratch + tools.ALIGNMENT)
             if record.scratch is not scratch:
                 record.scratch, record.scratch_address = scratch, tools.aligned(scratch)
-            nbytes = 0 if begin else self.chain.packed.get(self._packs, 0)
-            packed = columns.packed(samples, nbytes, memory) if nbytes and columns.results else None
+            packed = None
             if columns.results:
-                size = max(least, min(int(1.25 * self._results * (count - begin)), BLOCK))
-                block = memory.take(size) if packed is None else packed
-                block_address = tools.address_of(block)
+                nbytes = 0 if begin else self.chain.results.packed.get(self._packs, 0)
+                packed = columns.packed(samples, nbytes, memory) if nbytes else None
+                if packed is not None:
+                    block, block_address = packed
+                else:
+                    block = memory.take(max(least, min(int(1.25 * self._results * (count - begin)), BLOCK)))
+                    block_address = tools.address_of(block)
                 blocks.append((begin, block))
             first = begin
             begin, more, least, lost = tools.runner()(
@@ -477,8 +482,17 @@ class Program:
             status = status[:count].copy()
         good = np.flatnonzero(status == 0) if failed else None
         if good is None or len(good):
-            self._keep_results(batch, samples, good, rows, columns, apart, blocks)
             done = samples if good is None else samples[good]
+            if self._plain and not columns.apart:  # as nearly always
+                for slot in self._undeclared:
+                    if batch.layouts[slot] is None:
+                        batch.layouts[slot] = self.layouts[slot][0]
+                if columns.placed:
+                    held = [blocks[0][1]] if len(blocks) == 1 else [block for _, block in blocks]
+                    for values, _ in columns.placed:
+                        values.placed(len(done), held)
+            else:
+                keep_results(self, batch, samples, done, rows, columns, apart, blocks)
             if self._counted:
                 counter = arena.counter = arena.counter or counts.counter()  # to find it costs 15 us after kernels
             for name, guard in self._counted:
@@ -506,6 +520,7 @@ class Program:
             known = self._columns_made(batch)
             if known.lasting:
                 batch.columns[self] = known
+            self.chain.results.keep(batch, self, known, known.of_results)
         return known
 
     def _columns_made(self, batch: BatchRun) -> BatchColumns:
@@ -515,6 +530,7 @@ class Program:
             values = batch.values[place.slot]
             if place.storage == "dense":
                 made.held.append((place.slot, values))
+                made.of_results = False
                 if type(values) is list:
                     made.lasting = False  # rows are made again, in other memory
                     addresses = np.array([[tools.address_of(value)] for value in values], np.int64)
@@ -533,6 +549,7 @@ class Program:
                 made.held.append((place.slot, values))
                 made.add_row((place.address, *place.extents), numbers, tools.STORED, place.flag, values.address)
                 made.placed.append((values, place.guard))
+        made.of_results = made.of_results and not (made.apart or self._stored or self._reads)
         for guard, flag in self._stored:
             made.add(flag.register, self.chain.guards.flags(batch, guard), tools.DECIDED)
         try:
@@ -547,54 +564,3 @@ class Program:
         """The records of the calls for the calling thread, which writes the numbers of a sample in them."""
         parts = self._record, self._own, self._moves, self._starts, self._first
         return self._records.setdefault(threading.get_ident(), CallRecords(*parts))
-
-    def _keep_results(
-        self,
-        batch: BatchRun,
-        samples: np.ndarray,
-        good: np.ndarray | None,
-        rows: ChunkRows,
-        columns: BatchColumns,
-        apart: np.ndarray | None,
-        blocks: Sequence[tuple[int, np.ndarray]],
-    ) -> None:
-        """Stores the results of the samples with these places, or of all, in their slots."""
-        done = samples if good is None else samples[good]
-        if not (self.chain.guards.all or self.given or columns.apart or self.chain.later):  # as nearly always
-            for slot in self._undeclared:
-                if batch.layouts[slot] is None:
-                    batch.layouts[slot] = self.layouts[slot][0]
-            if columns.placed:
-                memory = [blocks[0][1]] if len(blocks) == 1 else [block for _, block in blocks]
-                for values, _ in columns.placed:
-                    values.placed(len(done), memory)
-            return
-        active: dict[Guard, np.ndarray] = {(): done}  # those for which a guard is true
-        for guard in self.chain.guards.all:
-            active[guard] = done[self.chain.guards.flags(batch, guard)[done] != 0]
-        for slot, (layout, guard) in self.layouts.items():
-            if batch.layouts[slot] is None and len(active[guard]):
-                batch.layouts[slot] = layout
-        later = self.chain.later
-        memory = [block for _, block in blocks]
-        for values, guard in columns.placed:
-            values.placed(len(active[guard]), memory)
-        if not (later or columns.apart or self.given):
-            return
-        for slot, storage, value, guard in self.given:
-            chosen = active[guard].tolist()
-            for sample in chosen if storage == "dense" else ():
-                held_by(batch, slot, sample)[...] = value
-            keep(batch, rows, slot, storage, chosen, repeat(value), later)
-        first = 0
-        for place in columns.apart:
-            assert apart is not None
-            numbers = apart[:, first : first + 1 + len(place.extents)]
-            first += numbers.shape[1]
-            chosen = active[place.guard]
-            made = place.of_samples(np.searchsorted(samples, chosen), numbers, blocks)
-            keep(batch, rows, place.slot, place.storage, chosen.tolist(), made, later)
-        for place in self.places if later else ():
-            if place.storage == "dense":
-                for sample in active[place.guard].tolist():
-                    rows[sample][place.slot] = held_by(batch, place.slot, sample)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from struct import Struct
 from typing import Any
 
@@ -85,9 +85,13 @@ class CallRecords:
         self.status = np.empty(0, np.int32)  # of the samples of a run
         self._table, self._numbers = np.empty((0, 5), np.int64), Struct("")
         self._cells = self._table.data
+        self._lines: Sequence[Line] = ()  # those that are in the table
 
     def table_of(self, lines: "Sequence[Line]") -> np.ndarray:
         """The lines of columns as an array, which those of the next batch replace."""
+        if lines is self._lines:
+            return self._table
+        self._lines = lines
         if len(lines) != len(self._table):
             self._table, self._numbers = np.empty((len(lines), 5), np.int64), Struct(f"{5 * len(lines)}q")
             self._cells = self._table.data
@@ -134,6 +138,7 @@ class BatchColumns:
         self.placed: list[tuple[PlacedArrays, Guard]] = []  # results that stay columns
         self.apart: list[Place] = []  # the results that become arrays at once
         self.lasting = True  # False if they belong only to one run
+        self.of_results = True  # True if all of them are columns of results, and none has numbers of the batch
         self.results = self.sent = False  # True if results take memory of their own; if it is only copied to the device
         self.lines: list[Line] = []
         self._kept: list[Any] = []  # the memory of the columns
@@ -163,9 +168,9 @@ class BatchColumns:
         begin, far, what = tools.address_of(apart), apart.strides[0], tools.STORED + tools.BY_ROW
         return self.lines + [(register, begin + 8 * k, far, what, -1) for k, register in enumerate(registers)], apart
 
-    def packed(self, samples: np.ndarray, nbytes: int, memory: HeapPool) -> np.ndarray | None:
-        """Memory for results that are likely to have one shape, and so many bytes each: they follow one another without gaps, and
-        the batch becomes one array. None if they cannot.
+    def packed(self, samples: np.ndarray, nbytes: int, memory: HeapPool) -> tuple[np.ndarray, int] | None:
+        """Memory, and its address, for results that are likely to have one shape, and so many bytes each: they follow one another
+        without gaps, and the batch becomes one array. None if they cannot.
         """
         if len(self.placed) != 1:
             return None
@@ -364,3 +369,45 @@ def keep(
         return
     for sample, result in zip(samples, results):
         values[sample] = result
+
+
+def keep_results(
+    program: Any,
+    batch: BatchRun,
+    samples: np.ndarray,
+    done: np.ndarray,
+    rows: ChunkRows,
+    columns: BatchColumns,
+    apart: np.ndarray | None,
+    blocks: Sequence[tuple[int, np.ndarray]],
+) -> None:
+    """Stores the results of the samples that are done in their slots."""
+    active: dict[Guard, np.ndarray] = {(): done}  # those for which a guard is true
+    for guard in program.chain.guards.all:
+        active[guard] = done[program.chain.guards.flags(batch, guard)[done] != 0]
+    for slot, (layout, guard) in program.layouts.items():
+        if batch.layouts[slot] is None and len(active[guard]):
+            batch.layouts[slot] = layout
+    later = program.chain.later
+    memory = [block for _, block in blocks]
+    for values, guard in columns.placed:
+        values.placed(len(active[guard]), memory)
+    if not (later or columns.apart or program.given):
+        return
+    for slot, storage, value, guard in program.given:
+        chosen = active[guard].tolist()
+        for sample in chosen if storage == "dense" else ():
+            held_by(batch, slot, sample)[...] = value
+        keep(batch, rows, slot, storage, chosen, repeat(value), later)
+    first = 0
+    for place in columns.apart:
+        assert apart is not None
+        numbers = apart[:, first : first + 1 + len(place.extents)]
+        first += numbers.shape[1]
+        chosen = active[place.guard]
+        made = place.of_samples(np.searchsorted(samples, chosen), numbers, blocks)
+        keep(batch, rows, place.slot, place.storage, chosen.tolist(), made, later)
+    for place in program.places if later else ():
+        if place.storage == "dense":
+            for sample in active[place.guard].tolist():
+                rows[sample][place.slot] = held_by(batch, place.slot, sample)

@@ -30,7 +30,6 @@ from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 from pipeflow.kernels import decisions
 from pipeflow.plan import Plan, Step, takes_out
-from pipeflow.tensors import PlacedArrays
 
 if TYPE_CHECKING:
     from pipeflow.executor.runners.chain import Chain
@@ -154,7 +153,7 @@ class SampleStage(StageRunner):
         if self.chain is not None:
             self.chain.settle(1.0)
         self.chain = chain
-        tables: set[int] = set() if chain is None else {*chain.tables}
+        tables: set[int] = set() if chain is None else {*chain.results.slots}
         self._stored = [  # the steps that need memory or lists for results
             step
             for step in self.steps
@@ -187,12 +186,15 @@ class SampleStage(StageRunner):
         """The number of samples to claim at once."""
         if not self.steps or (threads == 1 and self._at_once):
             return left
-        if not self._seconds_per_sample:
+        seconds = self._seconds_per_sample
+        if not seconds:
             return 1
-        if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:
+        if threads == 1 and left * seconds < self.chunk_seconds[1]:
+            return left
+        if len(self.parts) > 1 and threads > 1 and seconds > WAITS_SECONDS:
             return 1
         # More threads than processors wait for each other: that time is not work.
-        seconds = self._seconds_per_sample * min(1.0, self._processors / threads)
+        seconds = seconds * min(1.0, self._processors / threads)
         return chunks.chunk_size(left, threads, seconds, self.chunk_seconds, batches)
 
     def reserve(self, batch_size: int, batches: int) -> None:
@@ -230,8 +232,8 @@ class SampleStage(StageRunner):
             except MemoryError as error:
                 add_notes(error, step.step.notes())
                 raise
-        for slot in () if self.chain is None else self.chain.tables:
-            batch.values[slot] = PlacedArrays(batch.size)
+        if self.chain is not None and self.chain.results.slots:
+            self.chain.results.enter(batch)
 
     def _done_early(self, batch: BatchRun) -> frozenset[int]:
         """The numbers of the steps of this stage that are done for the whole batch, perhaps together with other batches."""
@@ -281,7 +283,7 @@ class SampleStage(StageRunner):
 
     def _apart(self, steps: Sequence[SampleStep]) -> bool:
         """True if each step has its own clock."""
-        return self._seconds_per_sample > STEP_CLOCK_MIN_SECONDS * len(steps) and len(steps) > 1
+        return len(steps) > 1 and self._seconds_per_sample > STEP_CLOCK_MIN_SECONDS * len(steps)
 
     def _run_only_chain(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> ChunkRows | None:
         """Runs the chain of a stage that has no other work; ``chained`` of the rows are the samples that are done. None if the
@@ -535,6 +537,8 @@ class SampleStage(StageRunner):
 
     def finish(self, batch: BatchRun) -> None:
         """Checks the results at the end of the stage."""
+        if self.chain is not None and self.chain.results.slots:
+            self.chain.results.finish(batch)  # before the checks, which arrays need not have
         for step, slots in self._checked:
             for slot in slots:
                 if type(batch.values[slot]) is not np.ndarray or batch.layouts[slot]:
@@ -543,8 +547,6 @@ class SampleStage(StageRunner):
                 if slots:  # arrays, whose samples have one type and one number of axes
                     continue
             step.finish(batch)
-        if self.chain is not None and self.chain.tables:
-            self.chain.finish(batch)
         for merge in self.merges:
             merge.run_whole(batch)
 

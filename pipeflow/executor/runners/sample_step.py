@@ -274,6 +274,8 @@ class ChunkRows(dict[int, list[Any]]):
     first read.
     """
 
+    __slots__ = ("by_chain", "chained", "columns", "left", "samples", "slots")
+
     def __init__(self, slots: int, samples: np.ndarray) -> None:
         self.slots = slots
         self.samples = self.left = samples  # ascending; and those that have not failed
