@@ -15,6 +15,7 @@ import pytest
 from helpers import Gate, SetClock
 
 from pipeflow.compile import compiler, spec
+from pipeflow.kernels.cpu import kernel_calls, start
 
 faulthandler.enable()
 # Which decoder a JPEG file goes to must not depend on what happens to be compiled; the tests of the compiled one ask for it.
@@ -218,3 +219,11 @@ def no_network():
     socket.socket.connect, socket.socket.connect_ex = connect, connect_ex
     yield
     socket.socket.connect, socket.socket.connect_ex = real_connect, real_connect_ex
+
+
+@pytest.fixture
+def loaded_code(monkeypatch):
+    """The compiled code of chains is loaded, as it is some seconds after the start of a program."""
+    monkeypatch.setattr(start.state, "starting", False)
+    monkeypatch.setenv("PIPEFLOW_START", "wait")
+    kernel_calls.load()

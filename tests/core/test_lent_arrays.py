@@ -8,19 +8,11 @@ import pytest
 from pipeflow import fn, pipeline_def
 from pipeflow.executor import batch as batches
 from pipeflow.executor.runners import chain, source
-from pipeflow.kernels.cpu import kernel_calls, start
 
+pytestmark = pytest.mark.usefixtures("loaded_code")
 RNG = np.random.default_rng(4)
 ARRAYS = [RNG.integers(0, 256, (4, 80, 100 + 10 * (number % 2), 3), np.uint8) for number in range(5)]
 CALLED = {"exec_pipelined": False, "exec_async": False}
-
-
-@pytest.fixture(autouse=True)
-def ready(monkeypatch):
-    """The code is loaded, as it is some seconds after the start of a program."""
-    monkeypatch.setattr(start.state, "starting", False)
-    monkeypatch.setenv("PIPEFLOW_START", "wait")
-    kernel_calls.load()
 
 
 @pytest.fixture
@@ -99,8 +91,8 @@ def test_results_are_those_of_threads(body):
 
 @pytest.mark.parametrize("body", [mirrored, normalized])
 def test_nothing_is_copied_once_the_chain_runs(body, copies):
-    pipe = of(body, ARRAYS[:1] * 5, **CALLED)
-    pipe.run()
+    pipe = of(body, ARRAYS[:1] * (chain.PAUSE + 5), **CALLED)
+    results(pipe, chain.PAUSE + 1)  # if a kernel had to be compiled first, the chain looks again after a pause
     copies.clear()
     results(pipe, 4)
     assert copies == []

@@ -7,21 +7,14 @@ import pytest
 from pipeflow import Spec, fn, pipeline_def
 from pipeflow.executor.runners import chain
 from pipeflow.kernels import cpu
-from pipeflow.kernels.cpu import exact_functions, kernel_calls, start, user_functions
+from pipeflow.kernels.cpu import exact_functions, user_functions
 from pipeflow.kernels.cpu import function_memory as memory
 from pipeflow.operators.functions import compiling
 
+pytestmark = pytest.mark.usefixtures("loaded_code")
 RNG = np.random.default_rng(5)
 SAMPLES = [RNG.integers(0, 255, (20 - part, 30, 3), np.uint8) for part in (0, 1, 1, 0)]
 BATCHES = 6
-
-
-@pytest.fixture(autouse=True)
-def ready(monkeypatch):
-    """The code is loaded, as it is some seconds after the start of a program."""
-    monkeypatch.setattr(start.state, "starting", False)
-    monkeypatch.setenv("PIPEFLOW_START", "wait")
-    kernel_calls.load()
 
 
 def images():

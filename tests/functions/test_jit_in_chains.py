@@ -11,20 +11,13 @@ from numba.core.runtime import _nrt_python, rtsys
 from pipeflow import Spec, fn, pipeline_def, types
 from pipeflow.executor.runners import chain
 from pipeflow.kernels import cpu, decisions
-from pipeflow.kernels.cpu import kernel_calls, start, user_calls
+from pipeflow.kernels.cpu import user_calls
 
+pytestmark = pytest.mark.usefixtures("loaded_code")
 RNG = np.random.default_rng(3)
 SAMPLES = [RNG.integers(0, 255, (20 - part, 30, 3), np.uint8) for part in (0, 1, 1, 0)]
 BATCHES = 4
 trials = cpu.tried_functions
-
-
-@pytest.fixture(autouse=True)
-def ready(monkeypatch):
-    """The code is loaded, as it is some seconds after the start of a program."""
-    monkeypatch.setattr(start.state, "starting", False)
-    monkeypatch.setenv("PIPEFLOW_START", "wait")
-    kernel_calls.load()
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ REDUCTIONS = [
     for axis in axes_of(ndim)
     for name in ("sum", "mean", "std", "var", "max", "min", "any", "all", "argmax", "argmin")
     if not (name.startswith("arg") and isinstance(axis, tuple))
+    and not (name in ("max", "min", "any", "all") and (ndim, axis) == (3, (0, 2)))  # these need axes next to each other
 ]
 FAST_REDUCTIONS = [("mean", 3, (0, 1)), ("sum", 2, 1), ("argmax", 2, 1), ("std", 2, 0)]
 
@@ -64,8 +65,6 @@ FAST_REDUCTIONS = [("mean", 3, (0, 1)), ("sum", 2, 1), ("argmax", 2, 1), ("std",
 )
 def test_reductions_along_axes(name, ndim, axis):
     """Sums of floats are added in NumPy's order: in pairs along the last axis, row by row along others."""
-    if ndim == 3 and name in ("max", "min", "any", "all") and axis == (0, 2):
-        pytest.skip("these need axes next to each other")
     keeps = ", keepdims=True" if (len(name) + ndim) % 2 and not name.startswith("arg") else ""
     function, made = compiled(f"x.{name}(axis={axis}{keeps})")
     for shape, dtype in itertools.product(SHAPES[ndim], (np.float32, np.uint8)):

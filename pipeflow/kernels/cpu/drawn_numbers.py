@@ -246,20 +246,6 @@ def _(generator: Any, values: Any) -> Any:
     return choose
 
 
-@rule(chosen_many)
-def _(generator: Any, values: Any, size: Any) -> Any:
-    if not _is_choice(generator, values) or not isinstance(types.unliteral(size), types.Integer):
-        return None
-    items, count_of = _items(values), _count(values)
-
-    def choose(generator: Any, values: Any, size: Any) -> Any:
-        count = count_of(values)
-        _check_count(count)
-        return items(values, generator.integers(0, count, size))
-
-    return choose
-
-
 @numba.njit(nogil=True)
 def _mask_of(number):
     mask = np.uint64(number)
@@ -302,8 +288,18 @@ def _apart(address, count, size):
     return places
 
 
-@rule(chosen_apart)
-def _(generator: Any, values: Any, size: Any) -> Any:
+@numba.njit(nogil=True)
+def _any_places(generator, count, size):
+    return generator.integers(0, count, size)
+
+
+@numba.njit(nogil=True)
+def _different_places(generator, count, size):
+    return _apart(address_of_generator(generator), count, np.int64(size))
+
+
+def _several(generator: Any, values: Any, size: Any, places: Any) -> Any:
+    """Compiled code for a choice of so many items."""
     if not _is_choice(generator, values) or not isinstance(types.unliteral(size), types.Integer):
         return None
     items, count_of = _items(values), _count(values)
@@ -311,9 +307,19 @@ def _(generator: Any, values: Any, size: Any) -> Any:
     def choose(generator: Any, values: Any, size: Any) -> Any:
         count = count_of(values)
         _check_count(count)
-        return items(values, _apart(address_of_generator(generator), count, np.int64(size)))
+        return items(values, places(generator, count, size))
 
     return choose
+
+
+@rule(chosen_many)
+def _(generator: Any, values: Any, size: Any) -> Any:
+    return _several(generator, values, size, _any_places)
+
+
+@rule(chosen_apart)
+def _(generator: Any, values: Any, size: Any) -> Any:
+    return _several(generator, values, size, _different_places)
 
 
 DRAW_HELPERS = {

@@ -119,6 +119,32 @@ def _add_rows(x, rows, width, out):
 
 
 @numba.njit(nogil=True, boundscheck=False)
+def _steps(extents, flags, count):
+    """How far each group of axes moves in the result: 0 for those that are reduced."""
+    steps, step = np.zeros(count + 1, np.int64), 1
+    for group in range(count - 1, -1, -1):
+        if not flags[group]:
+            steps[group] = step
+            step *= extents[group]
+    return steps
+
+
+@numba.njit(nogil=True, boundscheck=False)
+def _next_line(places, extents, steps, last, place):
+    """The place in the result for the next line along the last group; ``places`` counts in the others."""
+    group = last - 1
+    while group >= 0:
+        places[group] += 1
+        place += steps[group]
+        if places[group] < extents[group]:
+            break
+        place -= steps[group] * extents[group]
+        places[group] = 0
+        group -= 1
+    return place
+
+
+@numba.njit(nogil=True, boundscheck=False)
 def _add_all(x, extents, flags, count, out):
     """Adds the elements of an array to the elements of the result that they belong to."""
     out[:] = 0
@@ -128,11 +154,7 @@ def _add_all(x, extents, flags, count, out):
     if count == 2 and flags[0] and width < FEW:
         _add_rows(x, extents[0], width, out)
         return
-    places, steps, step = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), 1
-    for group in range(last, -1, -1):
-        if not flags[group]:
-            steps[group] = step
-            step *= extents[group]
+    places, steps = np.zeros(count + 1, np.int64), _steps(extents, flags, count)
     begin = target = 0
     while begin < x.size:
         if count and flags[last]:
@@ -142,15 +164,7 @@ def _add_all(x, extents, flags, count, out):
             for place in range(width):
                 found[place] += numbers[place]
         begin += width
-        group = last - 1
-        while group >= 0:
-            places[group] += 1
-            target += steps[group]
-            if places[group] < extents[group]:
-                break
-            target -= steps[group] * extents[group]
-            places[group] = 0
-            group -= 1
+        target = _next_line(places, extents, steps, last, target)
 
 
 @numba.njit(nogil=True, boundscheck=False)
@@ -197,24 +211,12 @@ def variance_along(x, shape, reduced, result):
     extents, flags, count = _groups(shape, reduced)
     means, squares = result.reshape(result.size), np.empty_like(x)
     last, width = count - 1, extents[max(count - 1, 0)]
-    places, steps, step = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), 1
-    for group in range(last, -1, -1):
-        if not flags[group]:
-            steps[group] = step
-            step *= extents[group]
+    places, steps = np.zeros(count + 1, np.int64), _steps(extents, flags, count)
     begin = source = 0
     while begin < x.size:
         for place in range(begin, begin + width):
             apart = x[place] - means[source if count and flags[last] else source + place - begin]
             squares[place] = apart * apart
         begin += width
-        group = last - 1
-        while group >= 0:
-            places[group] += 1
-            source += steps[group]
-            if places[group] < extents[group]:
-                break
-            source -= steps[group] * extents[group]
-            places[group] = 0
-            group -= 1
+        source = _next_line(places, extents, steps, last, source)
     return mean_along(squares, shape, reduced, result)

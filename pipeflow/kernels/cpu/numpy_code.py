@@ -29,16 +29,12 @@ UNARY = (
 )
 BINARY = ("power", "arctan2", "hypot")
 _LETTERS = {np.dtype(np.float32): "f", np.dtype(np.float64): "d"}
-_DRAWS = {
-    "standard_normal": 0,
-    "normal": 2,
-    "exponential": 1,
-    "beta": 2,
-    "lognormal": 2,
-    "laplace": 2,
-    "standard_normal_f": 0,
+# Functions that draw a number, and functions of ``math``, with how many numbers each has as arguments.
+DRAWS = {"standard_normal": 0, "normal": 2, "exponential": 1, "beta": 2, "lognormal": 2, "laplace": 2}
+OF_MATH = dict.fromkeys(("exp", "log", "log2", "log10", "sin", "cos", "tan", "atan", "tanh"), 1) | {
+    "pow": 2,
+    "atan2": 2,
 }
-_OF_MATH = ("exp", "log", "log2", "log10", "sin", "cos", "tan", "atan", "tanh", "pow", "atan2")
 
 
 def _loop_of(ufunc: np.ufunc, letter: str) -> tuple[int, int]:
@@ -130,7 +126,12 @@ def _random_functions() -> dict[str, int]:
         library = ctypes.CDLL(np.random._generator.__file__)
     except (OSError, AttributeError):
         return {}
-    names = [*(f"random_{name}" for name in _DRAWS), "random_interval", "random_bounded_uint64"]
+    names = [
+        *(f"random_{name}" for name in DRAWS),
+        "random_standard_normal_f",
+        "random_interval",
+        "random_bounded_uint64",
+    ]
     found = {name: _address(library, name) for name in names}
     return found if all(found.values()) else {}
 
@@ -143,9 +144,8 @@ def _math_functions() -> dict[str, int]:
         library = library if _address(library, "exp") else ctypes.CDLL("libm.so.6")
     except (OSError, TypeError):
         return {}
-    found = {f"math_{name}": _address(library, name) for name in _OF_MATH}
-    for name in _OF_MATH:
-        count = 2 if name in ("pow", "atan2") else 1
+    found = {f"math_{name}": _address(library, name) for name in OF_MATH}
+    for name, count in OF_MATH.items():
         kind = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * count)
         for number in (0.1, 0.7, 1.3, 2.9, 33.3):
             given = (number, 1.7)[:count]
@@ -220,8 +220,7 @@ def _c_function(symbol: str, result: Any, arguments: tuple[Any, ...]) -> Callabl
 @cache
 def of_math(name: str) -> Callable[..., Any]:
     """The function of C with this name, which has a tuple of numbers as its argument."""
-    count = 2 if name in ("pow", "atan2") else 1
-    return _c_function(f"pipeflow_math_{name}", types.float64, (types.float64,) * count)
+    return _c_function(f"pipeflow_math_{name}", types.float64, (types.float64,) * OF_MATH[name])
 
 
 @cache
@@ -233,7 +232,7 @@ def drawing(name: str) -> Callable[..., Any]:
     if name == "bounded_uint64":
         return _c_function(symbol, types.uint64, (types.uintp, *(types.uint64,) * 3, types.boolean))
     result = types.float32 if name.endswith("_f") else types.float64
-    return _c_function(symbol, result, (types.uintp, *(types.float64,) * _DRAWS[name]))
+    return _c_function(symbol, result, (types.uintp, *(types.float64,) * DRAWS[name.removesuffix("_f")]))
 
 
 @intrinsic

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.np import numpy_support
 
-from pipeflow.kernels.cpu.numpy_code import BINARY, UNARY, is_known, loop, math_known, of_math
+from pipeflow.kernels.cpu.numpy_code import BINARY, OF_MATH, UNARY, is_known, loop, math_known, of_math
 from pipeflow.kernels.cpu.numpy_numbers import element_of, rule
 
 # NumPy computes powers with these exponents in other ways.
@@ -134,12 +134,11 @@ def _binary(name: str, special: bool = False) -> Callable[..., Any]:
 def _declared(name: str) -> Callable[..., Any]:
     """A function of one or two Python numbers."""
     from_c = of_math(name)
-    pair = name in ("pow", "atan2")
 
     def number(kind: Any) -> bool:
         return isinstance(types.unliteral(kind), (types.Float, types.Integer, types.Boolean))
 
-    if pair:
+    if OF_MATH[name] == 2:
 
         def of_two(one: Any, other: Any) -> Any:
             return getattr(math, name)(one, other)
@@ -200,9 +199,6 @@ def _(one: Any, other: Any) -> Any:
 
 _UNARY = {getattr(np, name): _unary(name) for name in UNARY}
 _BINARY = {getattr(np, name): _binary(name) for name in BINARY}
-MATH = {
-    getattr(math, name): _declared(name)
-    for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan", "atan", "tanh", "pow", "atan2")
-}
+MATH = {getattr(math, name): _declared(name) for name in OF_MATH}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {**_UNARY, **_BINARY, **MATH}
 FUNCTION_HELPERS = {*FUNCTIONS.values(), powered, _power_of_array, _pow}

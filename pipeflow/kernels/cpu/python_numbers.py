@@ -207,30 +207,42 @@ _rounding(as_ceil, np.ceil)
 _rounding(as_rounded, np.rint)
 
 
-@rule(safe_divisor)
-def _(value: Any) -> Any:
-    if not isinstance(element_of(value), types.Integer):
-        return lambda value: value
-    if isinstance(value, types.Array):
+def _checking(function: Callable[..., Any], kind: Any, check: Callable[..., Any]) -> None:
+    """Makes the function return its value after a check of each number of it, if they are of this kind."""
+    check = register_jitable(check)
 
-        def of_array(value: Any) -> Any:
-            for number in value.flat:
-                _check_divisor(number)
+    @rule(function)
+    def _(value: Any) -> Any:
+        if not isinstance(element_of(value), kind):
+            return lambda value: value
+        if isinstance(value, types.Array):
+
+            def of_array(value: Any) -> Any:
+                for number in value.flat:
+                    check(number)
+                return value
+
+            return of_array
+
+        def of_number(value: Any) -> Any:
+            check(value)
             return value
 
-        return of_array
-
-    def of_number(value: Any) -> Any:
-        _check_divisor(value)
-        return value
-
-    return of_number
+        return of_number
 
 
-@register_jitable
 def _check_divisor(number):
     if number == 0 or number == -1:
         raise ZeroDivisionError("a division of integers by 0 or -1")
+
+
+def _check_limit(number):
+    if number != number or (number == 0 and np.signbit(number)):
+        raise ValueError("a limit is not a number, or a negative zero")
+
+
+_checking(safe_divisor, types.Integer, _check_divisor)
+_checking(as_limit, types.Float, _check_limit)
 
 
 @rule(as_double)
@@ -247,32 +259,6 @@ def _(value: Any) -> Any:
         return number
 
     return square
-
-
-@rule(as_limit)
-def _(limit: Any) -> Any:
-    if not isinstance(element_of(limit), types.Float):
-        return lambda limit: limit
-    if isinstance(limit, types.Array):
-
-        def of_array(limit: Any) -> Any:
-            for number in limit.flat:
-                _check_limit(number)
-            return limit
-
-        return of_array
-
-    def of_number(limit: Any) -> Any:
-        _check_limit(limit)
-        return limit
-
-    return of_number
-
-
-@register_jitable
-def _check_limit(number):
-    if number != number or (number == 0 and np.signbit(number)):
-        raise ValueError("a limit is not a number, or a negative zero")
 
 
 @rule(sign_of)

@@ -105,9 +105,8 @@ class Tried:
         if trial is None:
             trial = self._begin(kinds, named)
         call = trial.call
-        if call is None or not all(
-            array.flags.c_contiguous for array in arrays
-        ):  # NumPy adds with gaps in another order
+        # NumPy adds the elements of an array with gaps in another order.
+        if call is None or not all(array.flags.c_contiguous for array in arrays):
             return self.func(*arrays, **named)
         if not self._is_same():
             self.reason = "a value that it uses from outside has changed"

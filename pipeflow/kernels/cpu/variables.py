@@ -7,23 +7,12 @@ from typing import Any
 from numba.core import ir
 from numba.np.unsafe.ndarray import empty_inferred
 
-_OF_MATH = (
-    math.exp,
-    math.log,
-    math.log2,
-    math.log10,
-    math.sin,
-    math.cos,
-    math.tan,
-    math.atan,
-    math.tanh,
-    math.pow,
-    math.atan2,
-)
+from pipeflow.kernels.cpu.numpy_code import DRAWS, OF_MATH
+
+_OF_MATH = tuple([getattr(math, name) for name in OF_MATH])
 _PYTHON_NUMBERS = (len, int, float, bool, range, math.floor, math.ceil, math.sqrt, math.fabs, *_OF_MATH)
 # Methods of a generator that return a Python number if they get no more than these arguments.
-_NUMBERS_DRAWN = {"random": 0, "uniform": 2, "normal": 2, "standard_normal": 0}
-_NUMBERS_DRAWN |= {"exponential": 1, "beta": 2, "lognormal": 2, "laplace": 2}
+_NUMBERS_DRAWN = {**DRAWS, "random": 0, "uniform": 2}
 _UNKNOWN = 64  # bits of an integer of which nothing is known
 _SIZE = 44  # bits of extents and places: no array has more elements
 
