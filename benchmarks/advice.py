@@ -8,15 +8,16 @@ In the same round other pipelines with these settings run in turn, so that a dis
 The error is the median over the rounds of predicted / measured. `auto` is a pipeline whose settings are all "auto".
 
 Of many settings that are equally fast one always seems the best, by accident. So the rounds only choose: the recommended
-setting, the best of all, and the best of the fixed ones that "auto" may choose. Then new pipelines with these settings, and the
-one that chooses its own, run again in short turns, in random order. Every part of the best speed is the Hodges-Lehmann median
-of the ratios of turns of one round. `again` is another pipeline with the best settings that "auto" may choose, in the same
-turns: its distance from 1 is the noise of these figures. Where it is above NOISE, the machine was too unsteady for a verdict: the
-least parts are those of the other pipelines, and the tables show all. In the same way the errors for the settings that were
-measured themselves, in another pipeline, are the noise of the predictions. `choice` is another pipeline with the settings that
-"auto" had chosen after its first 200 batches, and `first` the speed in these 200 batches. The turns end when each part is by
-three standard errors above or below its aim, or has a standard error below ENOUGH, at the latest after LAST_SECONDS; the rule is
-the same for all pipelines.
+setting, the best of all, and the best of the fixed ones that "auto" may choose. Then follow rounds of other pipelines: in each
+round a new one with each of these settings, and a new one that has chosen its own in 200 batches, run three short turns, in
+random order; the median of the three counts. New ones, because two pipelines with equal settings differ by up to a tenth for as
+long as they live: by the processor and the memory that they happen to get. Every part of the best speed is the Hodges-Lehmann
+median of the ratios of turns of one round. `again` is one more pipeline with the best settings that "auto" may choose, in the
+same rounds: its distance from 1 is the noise of these figures. Where it is above NOISE, the machine was too unsteady for a
+verdict: the least parts are those of the other pipelines, and the tables show all. In the same way the errors for the settings
+that were measured themselves, in another pipeline, are the noise of the predictions. `first` is the speed in the 200 batches in
+which settings are chosen. The rounds end when each part is by three standard errors above or below its aim, or has a standard
+error below ENOUGH, at the latest after LAST_SECONDS; the rule is the same for all pipelines.
 
 A turn begins when the batches that were made before it, and some more, have been taken. It begins with a batch for which the
 loop waited, and ends with the first such one after a number of batches that was set before: batches often come in groups of two
@@ -45,6 +46,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,14 +66,19 @@ from pipeflow.reporting.advice import predicted
 MEASURED = 1.0  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
 TURN = 0.08  # seconds of a turn
 ROUNDS = 3  # the median of two would be their mean, which one disturbed round spoils
-LAST_ROUNDS, LAST_TURN = 8, 0.1  # at least, of the settings that were chosen, and seconds of a turn
-LAST_SECONDS, ENOUGH = 12.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
-AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95, "choice": 0.95}  # the least part of the best speed
+LAST_ROUNDS, LAST_TURNS, LAST_TURN = (
+    6,
+    3,
+    0.1,
+)  # at least, of the settings that were chosen; turns of a round, their seconds
+LAST_SECONDS, ENOUGH = 20.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors
 FEWEST = 4  # undisturbed rounds; with fewer of them all rounds count: one ratio alone would have no error at all
 NOISE = 0.05  # the farthest that equal settings may be from each other for a verdict
 REST = 0.01  # seconds between two turns, in which a pipeline finishes the batches that it makes ahead
 TUNING = 200, 8.0  # batches and seconds that automatic settings have at most
+REVIEWED = 0.5  # seconds after that, in which they use up what the review of others may cost at once (REVIEW_CREDIT)
 PREDICTED = "num_threads", "prefetch_queue_depth", "py_num_workers", "batch_size", "parallel"
 CHOICE = 0.08  # of settings whose predictions differ by less, one that uses fewer threads is recommended
 
@@ -88,18 +95,15 @@ class Measured:
     turns: list[list[Turn]] = field(default_factory=list)  # for each setting the turn of each round
     spared: list[str] = field(default_factory=list)  # the steps that a cache spares,
     kept: str = ""  # and the one whose samples it keeps
-    chosen: str = ""
+    chosen: list[str] = field(default_factory=list)  # by each of the automatic ones
     on_threads: bool = False  # "auto" may call the functions on threads
-    batches: int = 0  # until the automatic settings were settled
+    batches: list[int] = field(default_factory=list)  # until the automatic settings were settled, of each pipeline
     recommended: list[Turn] = field(default_factory=list)  # the last turns: of the recommended setting,
     best: list[Turn] = field(default_factory=list)  # of the best one,
     best_free: list[Turn] = field(default_factory=list)  # of the best one that "auto" may choose,
-    again: list[Turn] = field(default_factory=list)  # of another pipeline with these,
-    automatic: list[Turn] = field(default_factory=list)  # of the automatic settings,
-    choice: list[Turn] = field(
-        default_factory=list
-    )  # and of another pipeline with what these had chosen after 200 batches
-    first: float = 0.0  # samples a second of the automatic settings in the first 200 batches
+    again: list[Turn] = field(default_factory=list)  # of other pipelines with these,
+    automatic: list[Turn] = field(default_factory=list)  # and of the automatic settings
+    first: list[float] = field(default_factory=list)  # samples a second of these in the first 200 batches
     seconds: float = 0.0  # that this pipeline took
 
 
@@ -107,24 +111,10 @@ def measure(case: _forty.Case) -> Measured:
     started = time.perf_counter()
     settings = case.all_settings()
     found = Measured(case.kind, case.name, settings)
-    automatic = {"num_threads": "auto", "prefetch_queue_depth": "auto"}
-    if settings[0]["parallel"] == "serial":
-        automatic["parallel"] = "auto"
-    auto = Runner(case, {**settings[0], **automatic})
     base, *runners = [Runner(case, each) for each in [settings[0], *settings]]
     if any(each["cached"] for each in settings):
         found.kept = base.pipe.plan.steps()[-1].name
         found.spared = base.pipe.plan.needed_only_by(found.kept)
-    auto.step()
-    begun = time.perf_counter()
-    for number in range(1, TUNING[0]):
-        auto.step()
-        if not found.batches and auto.pipe.settings().settled:
-            found.batches = number + 1
-        if time.perf_counter() - begun > TUNING[1]:
-            break
-    found.first = number * auto.batch_size / (time.perf_counter() - begun)
-    chosen_first = choices_of(auto)
     for runner in (base, *runners):
         runner.warm_up()
     found.turns = [[] for _ in runners]
@@ -136,9 +126,18 @@ def measure(case: _forty.Case) -> Measured:
             run = base.batches(MEASURED, PERIOD)
         found.runs.append(checked(run))
         found.figures.append(base.pipe.statistics())
-        for runner, results in random.sample([*zip([*runners, auto], [*found.turns, []])], len(runners) + 1):
+        for runner, results in random.sample([*zip(runners, found.turns)], len(runners)):
             time.sleep(REST)
             results.append(runner.turn(TURN))
+    del base, runners
+    compare(case, found)
+    found.seconds = time.perf_counter() - started
+    return found
+
+
+def compare(case: _forty.Case, found: Measured) -> None:
+    """The last rounds, until the parts of the best speed are known well enough."""
+    auto = tuned(case, found)
     ways = [choice for choice in auto.pipe.settings() if choice.name.startswith("parallel of")]
     found.on_threads = bool(ways) and all(choice.reason.startswith("its code shows no state") for choice in ways)
     rates = [rate(turns) for turns in found.turns]
@@ -147,45 +146,57 @@ def measure(case: _forty.Case) -> Measured:
         "best": max(range(len(rates)), key=rates.__getitem__),
         "recommended": recommended(found, medians(found, predictions_of(found))),
     }
-    del base, runners
-    new = {place: Runner(case, settings[place]) for place in {*chosen.values()}}
-    same = {**settings[0], **chosen_first}
-    last = {
-        "automatic": auto,
-        "choice": new[chosen["best_free"]] if same == settings[chosen["best_free"]] else Runner(case, same),
-    }
-    last |= {name: new[place] for name, place in chosen.items()}
-    last["again"] = Runner(case, settings[chosen["best_free"]])
-    compare(found, last)
-    texts = [", ".join(f"{key}={value}" for key, value in each.items()) for each in (chosen_first, choices_of(auto))]
-    found.chosen = " then ".join(dict.fromkeys(texts))
-    found.seconds = time.perf_counter() - started
-    return found
-
-
-def choices_of(auto: Runner) -> dict[str, Any]:
-    """The settings that automatic ones have chosen."""
-    by_name = {choice.name: choice.value for choice in auto.pipe.settings() if choice.by == "auto"}
-    ways = {value for name, value in by_name.items() if name.startswith("parallel of")}
-    taken = {name: value for name, value in by_name.items() if name in ("num_threads", "prefetch_queue_depth")}
-    return taken | ({"parallel": "threads"} if ways == {"threads"} else {})
-
-
-def compare(found: Measured, runners: dict[str, Runner]) -> None:
-    """The last turns, until the parts of the best speed are known well enough."""
-    alike = list(dict.fromkeys(runners.values()))  # one turn counts for all that chose this setting
-    for runner in alike:
-        runner.warm_up()
-    additions.changed()
     begun, rounds = time.perf_counter(), 0
     while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and not decided(found)):
-        turns = {}
-        for runner in random.sample(alike, len(alike)):
-            time.sleep(REST)
-            turns[runner] = runner.turn(LAST_TURN)
+        new = {place: Runner(case, found.settings[place]) for place in {*chosen.values()}}
+        runners = {
+            name: new[place] for name, place in chosen.items()
+        }  # one turn counts for all that chose this setting
+        runners["again"] = Runner(case, found.settings[chosen["best_free"]])
+        for runner in {*runners.values()}:
+            runner.warm_up()
+        runners["automatic"] = auto if not rounds else tuned(case, found)
+        additions.changed()
+        turns: dict[Runner, list[Turn]] = {runner: [] for runner in runners.values()}
+        for _ in range(LAST_TURNS):
+            for runner in random.sample([*turns], len(turns)):
+                time.sleep(REST)
+                turns[runner].append(runner.turn(LAST_TURN))
         for name, runner in runners.items():
-            getattr(found, name).append(turns[runner])
+            getattr(found, name).append(middle(turns[runner]))
         rounds += 1
+
+
+def tuned(case: _forty.Case, found: Measured) -> Runner:
+    """A pipeline with automatic settings, after the batches in which it chooses them."""
+    settings = case.all_settings()[0]
+    automatic = {"num_threads": "auto", "prefetch_queue_depth": "auto"}
+    if settings["parallel"] == "serial":
+        automatic["parallel"] = "auto"
+    auto = Runner(case, {**settings, **automatic})
+    auto.step()
+    begun, settled = time.perf_counter(), 0
+    for number in range(1, TUNING[0]):
+        auto.step()
+        if not settled and auto.pipe.settings().settled:
+            settled = number + 1
+        if time.perf_counter() - begun > TUNING[1]:
+            break
+    found.first.append(number * auto.batch_size / (time.perf_counter() - begun))
+    found.batches.append(settled or TUNING[0])
+    found.chosen.append(choices_of(auto))
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < REVIEWED:
+        auto.step()
+    return auto
+
+
+def choices_of(auto: Runner) -> str:
+    """The settings that automatic ones have chosen: threads, batches ahead, and if functions are called on threads."""
+    by_name = {choice.name: choice.value for choice in auto.pipe.settings() if choice.by == "auto"}
+    ways = {value for name, value in by_name.items() if name.startswith("parallel of")}
+    numbers = [str(by_name[name]) for name in ("num_threads", "prefetch_queue_depth") if name in by_name]
+    return "/".join([*numbers, *(["threads"] if ways == {"threads"} else [])])
 
 
 @dataclass
@@ -196,8 +207,8 @@ class Judged:
     beyond: float  # the largest share of the processors that a prediction would need
     recommended: float  # speed of the recommended setting, as a part of the best
     automatic: float
-    again: float  # the same for another pipeline with the best settings,
-    choice: float  # and for one with the settings that "auto" had chosen after 200 batches
+    again: float  # the same for other pipelines with the best settings
+    lowest: float  # of a single pipeline with automatic settings, in the rounds that were not disturbed
     error: float  # the standard error of `automatic`,
     error_recommended: float  # and that of `recommended`
     first: float  # the speed in the first 200 batches, as a part of the best
@@ -213,6 +224,12 @@ class Judged:
 def cost(settings: dict[str, Any]) -> int:
     workers = settings["py_num_workers"] if settings["parallel"] == "processes" else 0
     return settings["num_threads"] + 2 * workers
+
+
+def middle(turns: list[Turn]) -> Turn:
+    """The turn with the median rate, of those that were not disturbed, if there are any."""
+    ascending = sorted([turn for turn in turns if turn.quiet] or turns)
+    return ascending[len(ascending) // 2]
 
 
 def rate(turns: list[Turn]) -> float:
@@ -250,12 +267,11 @@ def part(turns: list[Turn], best: list[Turn]) -> float:
 
 
 def pairs_of(found: Measured) -> dict[str, tuple[list[Turn], list[Turn]]]:
-    """The recommended, the automatic, the repeated and the chosen settings, each with those that they are compared with."""
+    """The recommended, the automatic and the repeated settings, each with those that they are compared with."""
     return {
         "recommended": (found.recommended, found.best),
         "automatic": (found.automatic, found.best_free),
         "again": (found.again, found.best_free),
-        "choice": (found.choice, found.best_free),
     }
 
 
@@ -331,7 +347,7 @@ def judge(found: Measured) -> Judged:
         changed = [f"{name}={value}" for name, value in settings.items() if value != base[name]]
         title = ", ".join(changed) or "as measured"
         rows.append((found.kind, found.name, title, ours, measured, f"{100 * (each - 1):+.1f} %"))
-    last = (found.recommended, found.best, found.best_free, found.again, found.automatic, found.choice)
+    last = (found.recommended, found.best, found.best_free, found.again, found.automatic)
     turns = [turn for setting in (*found.turns, *last) for turn in setting]
     return Judged(
         errors=[abs(each - 1) for each in ratios],
@@ -340,7 +356,8 @@ def judge(found: Measured) -> Judged:
         **{name: part(turns, best) for name, (turns, best) in pairs_of(found).items()},
         error=error_of(found.automatic, found.best_free),
         error_recommended=error_of(found.recommended, found.best),
-        first=found.first / rate(found.best_free),
+        lowest=math.exp(min(logarithms(found.automatic, found.best_free))),
+        first=statistics.median(found.first) / rate(found.best_free),
         disturbed=sum(not turn.quiet for turn in turns) / len(turns),
         rows=rows,
     )
@@ -400,7 +417,7 @@ def figures_of(judged: list[Judged]) -> dict[str, float]:
         "largest error, %": 100 * max(errors),
         "recommended, least part of the best speed": min(each.recommended for each in judged),
         "automatic, least part of the best speed": min(each.automatic for each in judged),
-        "chosen in 200 batches, least part of the best speed": min(each.choice for each in judged),
+        "automatic, lowest part of a single pipeline": min(each.lowest for each in judged),
         "first 200 batches, least part of the best speed": min(each.first for each in judged),
         "best settings once more, part of the best speed that is farthest from 1": max(
             (each.again for each in judged), key=lambda part: abs(part - 1)
@@ -426,12 +443,12 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
                 each.recommended,
                 each.automatic,
                 each.error,
+                each.lowest,
                 each.again,
-                each.choice,
                 each.first,
                 100 * each.disturbed,
-                found.batches,
-                found.chosen,
+                statistics.median(found.batches),
+                ", ".join(f"{count} times {chosen}" for chosen, count in Counter(found.chosen).most_common()),
             )
         )
     table(
@@ -444,8 +461,8 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
             "recommended",
             "auto",
             "error of it",
+            "lowest",
             "again",
-            "choice",
             "first 200",
             "disturbed, %",
             "batches",
@@ -488,19 +505,13 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
             0,
         ),
         Target(
-            "settings that automatic ones chose in 200 batches, in another pipeline, least part of the best speed",
-            min((each.choice for each in steady), default=0.0),
-            0.95,
-            at_most=False,
-        ),
-        Target(
             "the best settings in another pipeline, least part of the best speed, of all pipelines",
             min(each.again for each in judged),
             0.95,
             at_most=False,
         ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, made), 50.0),
-        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 15.0),
+        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 25.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}

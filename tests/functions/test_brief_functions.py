@@ -38,16 +38,24 @@ def refuses_seven(x):
     return x + 1
 
 
+def changes_and_refuses_seven(x):
+    y = x.copy()
+    y += 1
+    if y.flat[0] == 8:
+        raise ValueError("seven is refused")
+    return y
+
+
 def other_type_at_five(x):
     return x.astype(np.int16) if x.flat[0] == 5 else x
 
 
-def made(function, source, outputs=1, **options):
+def made(function, source, outputs=1, threads=3, **options):
     def graph():
         data = fn.external_source(source)
         return fn.python_function(data, function=function, num_outputs=outputs, **options)
 
-    return pipeline_def(graph, batch_size=SIZE, num_threads=3, seed=5)()
+    return pipeline_def(graph, batch_size=SIZE, num_threads=threads, seed=5)()
 
 
 def rows(_number):
@@ -65,9 +73,10 @@ def lists(_number):
 @pytest.mark.parametrize("source", [rows, scalars, lists])
 @pytest.mark.parametrize(("function", "outputs"), [(twice, 1), (noisy, 1), (two, 2), (ragged, 1), (in_place, 1)])
 @pytest.mark.parametrize("way", ["threads", "auto"])
-def test_values_are_those_of_calls_in_order(source, function, outputs, way):
+@pytest.mark.parametrize("threads", [1, 3])
+def test_values_are_those_of_calls_in_order(source, function, outputs, way, threads):
     """Types, shapes and bits of three batches."""
-    pipes = [made(function, source, outputs, parallel=parallel) for parallel in ("serial", way)]
+    pipes = [made(function, source, outputs, threads, parallel=parallel) for parallel in ("serial", way)]
     for _ in range(3):
         expected, found = (pipe.run() for pipe in pipes)
         for one, other in zip(expected, found, strict=True):
@@ -75,36 +84,56 @@ def test_values_are_those_of_calls_in_order(source, function, outputs, way):
                 assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
+@pytest.mark.parametrize("function", [refuses_seven, changes_and_refuses_seven])
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("way", ["serial", "threads", "auto"])
-def test_an_error_names_its_sample(way):
+def test_an_error_names_its_sample(way, threads, function):
     """The batch fails, with the sample that was refused."""
-    pipe = made(refuses_seven, scalars, parallel=way)
+    pipe = made(function, scalars, threads=threads, parallel=way)
     with pytest.raises(ValueError, match="seven is refused") as caught:
         pipe.run()
     assert any("sample 7" in note for note in caught.value.__notes__), caught.value.__notes__
 
 
+@pytest.mark.parametrize("function", [refuses_seven, changes_and_refuses_seven])
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("way", ["threads", "auto"])
-def test_only_the_sample_that_fails_is_skipped(way):
+def test_only_the_sample_that_fails_is_skipped(way, threads, function):
     """The others are there, in order."""
     pipe = pipeline_def(
-        lambda: fn.python_function(fn.external_source(scalars), function=refuses_seven, parallel=way),
+        lambda: fn.python_function(fn.external_source(scalars), function=function, parallel=way),
         batch_size=SIZE,
-        num_threads=3,
+        num_threads=threads,
         on_error="skip",
     )()
     (batch,) = pipe.run()
     assert [x.item() for x in batch.samples()] == [x + 1 for x in range(SIZE) if x != 7]
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("way", ["serial", "threads", "auto"])
-def test_results_of_different_types_are_refused(way):
+def test_results_of_different_types_are_refused(way, threads):
     """In every way."""
     with pytest.raises(Exception, match="int16"):
-        made(other_type_at_five, scalars, parallel=way).run()
+        made(other_type_at_five, scalars, threads=threads, parallel=way).run()
 
 
-def test_a_brief_function_is_called_for_the_whole_batch_by_one_thread(monkeypatch):
+def test_no_sample_is_called_twice_by_one_thread(monkeypatch):
+    """If the code of a function does not show that a second call does no harm, the samples after a failure follow."""
+    many, called = FunctionStep.run_many, []
+
+    def watched(step, batch, samples, place, failed):
+        called.append(samples)
+        many(step, batch, samples, place, failed)
+
+    monkeypatch.setattr(FunctionStep, "run_many", watched)
+    with pytest.raises(ValueError, match="seven is refused"):
+        made(changes_and_refuses_seven, scalars, threads=1, parallel="auto").run()
+    assert called[0] == range(8, SIZE)
+
+
+@pytest.mark.parametrize("function", [twice, in_place])
+def test_one_thread_calls_a_function_for_the_whole_batch(monkeypatch, function):
     """This takes less time than collecting samples, and the result is one array."""
     whole, taken = FunctionStep.run_whole, []
 
@@ -114,14 +143,14 @@ def test_a_brief_function_is_called_for_the_whole_batch_by_one_thread(monkeypatc
 
     monkeypatch.setattr(FunctionStep, "run_whole", watched)
     pipe = pipeline_def(
-        lambda: fn.python_function(fn.external_source(rows), function=twice, parallel="auto"),
+        lambda: fn.python_function(fn.external_source(rows), function=function, parallel="auto"),
         batch_size=SIZE,
         num_threads=1,
     )()
     for _ in range(5):
         pipe.run()
     assert taken
-    assert all(taken)
+    assert all(failed is None for failed in taken)
 
 
 def test_functions_that_are_chosen_have_a_stage_of_their_own():

@@ -38,8 +38,10 @@ class FunctionStep(SampleStep):
 
         self.tried = [value for value in self.constants.values() if self.reports and isinstance(value, FunctionType)]
 
-        # If it may be called again, a batch that one thread has whole is made as by a serial function.
-        self.repeats &= {*self.storages} == {"table"} and not step.hint and not any(self.shared)
+        # A batch that one thread has whole is made as by a serial function, with less work for each sample.
+        plain = {*self.storages} == {"table"} and not step.hint and not any(self.shared)
+        self.runs_whole = plain and self.runs_many
+        self.repeats &= self.runs_whole
 
     @staticmethod
     def fits(step: Step) -> bool:
@@ -85,8 +87,8 @@ class FunctionStep(SampleStep):
         """True if ``run_many`` can run it: no condition and no report belongs to a single sample."""
         return not self.step.guard and not self.reports
 
-    def run_whole(self, batch: BatchRun, pool: HeapPool) -> bool:
-        """Runs a whole batch; False if this failed, and each sample must be run to find out which."""
+    def run_whole(self, batch: BatchRun, pool: HeapPool) -> tuple[Exception, int] | None:
+        """Runs a whole batch; returns an error and the number of its sample, -1 if it is not known. Later samples did not run."""
         step = self.step
         columns = [self._whole(batch.values[slot], right) for slot, _, right in self.reads]
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
@@ -96,11 +98,11 @@ class FunctionStep(SampleStep):
             if self.count and batch.layouts[step.outputs[0]] is None:
                 first = [column[0, ...] if type(column) is np.ndarray else column[0] for column in columns]
                 self._find_layouts(batch, first, layouts)
-        except Exception:
-            return False
+        except Exception as error:
+            return error, call.current
         for slot, values in zip(step.outputs, outputs):
             batch.values[slot] = values
-        return True
+        return None
 
     def run_many(
         self, batch: BatchRun, samples: range, place: Placement, failed: Callable[[Exception, int], None]

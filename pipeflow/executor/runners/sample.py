@@ -114,10 +114,11 @@ class SampleStage(StageRunner):
         ]
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
-        # Their samples are few numbers: one thread takes all at once, as a serial function, in less time for each.
+        as_serial = self._lone is not None and self._lone.runs_whole and self.chain is None
+        self._as_serial = self._lone if as_serial else None
+        # One thread takes all samples at once, in less time for each: few numbers, or those of a function.
         self._at_once = bool(self.steps) and (
-            len(self.together) + len(self.early.steps) == len(self.steps)
-            or (self._lone is not None and self._lone.repeats)
+            len(self.together) + len(self.early.steps) == len(self.steps) or self._as_serial is not None
         )
         self._layouts = [
             (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
@@ -174,7 +175,7 @@ class SampleStage(StageRunner):
     def borrows(self) -> Collection[int]:
         """What only the chain reads: compiled code writes its results to other memory."""
         chain = self.chain
-        if chain is None or not self._chained_only or (self._lone is not None and self._lone.repeats):
+        if chain is None or not self._chained_only:
             return ()
         return {*chain.inputs} - self._plan.read_outside([step.step for step in chain.steps])
 
@@ -264,7 +265,7 @@ class SampleStage(StageRunner):
         alone = len(self.parts) == 1
         if self.chain is not None and self.chain.shorter is not None:
             self._use(self.chain.shorter)
-        if self._lone is None or end - begin != batch.size or not self._run_at_once(batch, self._lone):
+        if end - begin != batch.size or not self._ran_as_serial(batch, arena):
             rows = self._run_only_chain(batch, begin, end, arena) if self._chained_only else None
             if rows is None or rows.chained is None or len(rows.chained) != end - begin:
                 batch.copy_lent()
@@ -276,10 +277,29 @@ class SampleStage(StageRunner):
             slower = taken  # one waiting strand is enough
         self._seconds_per_sample = slower if known else taken
 
-    def _run_at_once(self, batch: BatchRun, step: FunctionStep) -> bool:
-        """Runs the only function for the whole batch, as a serial one; False if it must be called sample by sample."""
-        able = step.repeats and step.probe is None and not (self.limited or batch.absent or batch.failures)
-        return able and step.run_whole(batch, self.pool)
+    def _ran_as_serial(self, batch: BatchRun, arena: Arena) -> bool:
+        """Runs the only function for the whole batch, as a serial one; False if it must be called sample by sample.
+
+        After a failure a function that can be called again for the same samples is called sample by sample; of another one,
+        the results before the failure are lost. So there must be no rule that needs them.
+        """
+        step = self._as_serial
+        if step is None or not (step.repeats or self._stand_in is None):
+            return False
+        if step.probe is not None or self.limited or batch.absent or batch.failures:
+            return False
+        failed = step.run_whole(batch, self.pool)
+        if failed is None or step.repeats:
+            return failed is None
+        error, sample = failed
+        batch.fail(error, step.step, sample)
+        if sample >= 0:
+            self._run_many(step, batch, range(sample + 1, batch.size), Placement(batch, step, arena, self.pool))
+        return True
+
+    def _run_many(self, step: FunctionStep, batch: BatchRun, samples: range, place: Placement) -> None:
+        """Runs the only function for some samples."""
+        step.run_many(batch, samples, place, partial(self._stop, batch, [None] * self.slots, place))
 
     def _apart(self, steps: Sequence[SampleStep]) -> bool:
         """True if each step has its own clock."""
@@ -336,8 +356,7 @@ class SampleStage(StageRunner):
             self._run_chained(chain, batch, rows, arena, members, laps, done)
             samples = range(0)
         elif self._lone is not None and laps is None and not (self.limited or batch.absent or batch.failures):
-            ((_, _, place),) = members.all
-            self._lone.run_many(batch, samples, place, partial(self._stop, batch, row, place))
+            self._run_many(self._lone, batch, samples, members.place(0))
             samples = range(0)
         left: Sequence[Any] = members.all if samples else ()
         clocks_left = laps
