@@ -36,6 +36,7 @@ RECENT = 16  # the minimum of ready batches is taken over so many batches
 KEPT_TASKS = 1024  # tasks of a stage whose work is kept, to simulate a run
 LEAST_OTHERS = 0.05  # processors; the system counts in steps of 10 ms
 KEPT_LOOPS = 256  # the loop's own times from batch to batch
+MOST_STORING = 0.9  # of the time of a function, as a share
 
 
 class Clock:
@@ -254,14 +255,17 @@ def _course_of(
     samples_of: dict[int, list[tuple[int, float, float]]] = {}
     for batch, samples, seconds, busy in tuple((apart and apart.tasks) or ()):
         samples_of.setdefault(batch, []).append((samples, seconds, busy))
+    inside = calls = 0.0  # processor seconds of these batches, and of the calls in them
     for batch, rows in samples_of.items():
         if len(found.get(batch, ())) == 1:
+            inside, calls = inside + found[batch][0][2], calls + sum(row[2] for row in rows)
             found[batch] = _completed(rows, found[batch][0])
     whole = sorted(found)[1:-1] or sorted(found)
     if not whole:  # all batches were made before
         each = max(1, batches)
         return StageFigures(role, places, (((1, clock.seconds / each, clock.busy / each),),))
-    return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole))
+    storing = min(max(0.0, 1 - calls / inside), MOST_STORING) if inside > 0 else 0.0
+    return StageFigures(role, places, tuple(tuple(found[batch]) for batch in whole), storing=storing)
 
 
 def _completed(rows: list[tuple[int, float, float]], whole: tuple[int, float, float]) -> list[tuple[int, float, float]]:
@@ -376,12 +380,17 @@ class Measures:
         stages: list[StageFigures] = []
         elapsed = self.last - self.began
         turns = zip(self.crowding, self.alone)
-        for clock, stage, runner, (crowding, alone) in zip(self.stages, self.plan.stages, runners, turns):
+        following = [*self.plan.stages[1:], None]
+        for clock, stage, after, runner, (crowding, alone) in zip(
+            self.stages, self.plan.stages, following, runners, turns
+        ):
             found = _of_stage(self.plan, stage, clock, runner.steps, elapsed) if stage.steps else []
             if found:
                 places = tuple(range(len(steps), len(steps) + len(found)))
                 apart = runner.steps[0].clock if len(runner.steps) == 1 else None
                 course = _course_of(clock, found, places, self.batches, apart)
+                if course.storing and (after is None or not _only_reads(self.plan, after, stage)):
+                    course = replace(course, storing=0.0)
                 limits, meets = runner.chunk_seconds, runner.meets
                 stages.append(replace(course, chunk_seconds=limits, meets=meets, crowding=crowding, alone=alone))
             steps += found
@@ -422,6 +431,12 @@ class Measures:
         workers = sum(step.busy for step in steps if step.role == "processes") * elapsed / whole
         found = (now - self._others - workers) / elapsed
         return found if found >= LEAST_OTHERS else 0.0
+
+
+def _only_reads(plan: Plan, reader: Stage, stage: Stage) -> bool:
+    """True if no other step, and no loop, reads the results of a stage."""
+    made = {slot for step in stage.steps for slot in step.outputs}
+    return made.isdisjoint(plan.read_outside([*stage.steps, *reader.steps]))
 
 
 def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elapsed: float) -> list[StepFigures]:

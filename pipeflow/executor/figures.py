@@ -1,5 +1,6 @@
 """The figures of a run: times, waits and bytes, a row for each step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,6 +55,13 @@ class StageFigures:
     meets: bool = False  # its functions may wait for each other: so all threads work
     crowding: float | None = None  # its processor time with all threads, as a multiple of that with one, if measured
     alone: float | None = None  # how long one thread waits for a sample, as a share of that with all, if measured
+    storing: float = (
+        0.0  # the share of its processor time between the calls of its function, whose results are stored then
+    )
+
+    def joined_with(self, following: "StageFigures", ways: Mapping[int, str]) -> bool:
+        """True if both functions, called on threads, are one stage: the second one reads the results of the first at once."""
+        return bool(self.storing) and all(ways.get(place) == "threads" for place in (*self.steps, *following.steps))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ remains unexplained in that run is a factor for all predictions. No prediction n
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from pipeflow.executor.brisk import MOST_SECONDS
 from pipeflow.executor.crowd import COMPUTING
@@ -298,7 +299,11 @@ class Model:
     def _parts(self, changes: Changes, threads: int = 0) -> tuple[list[Part], list[list[int]]]:
         """The parts with some steps in another way and on other threads, and the steps of each part."""
         run, parts, places = self.run, [], []
-        for stage in run.stages or _stages_of(run):
+        stages = [*(run.stages or _stages_of(run))]
+        for stage, following in zip_longest(stages, stages[1:]):
+            if following is not None and stage.joined_with(following, changes.ways):
+                place, speed = stage.steps[0], 1 / (1 - stage.storing)
+                changes = replace(changes, speeds={**changes.speeds, place: changes.speeds.get(place, 1.0) * speed})
             workload = Workload(stage.batches[-REPEATED:])
             for role, members in _by_role(stage.role, stage.steps, changes.ways):
                 part = self._part(stage, workload, role, members, changes, threads or self._threads)

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.operators.functions.own_names import changed_name, is_in_place, own_names
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -212,6 +214,7 @@ class _CodeReader:
             if isinstance(constant, CodeType):
                 self._code(constant, variables, cells)
         instructions = [item for item in dis.get_instructions(code) if item.opname not in _FILLERS]
+        own = own_names(code, instructions) if any(map(is_in_place, instructions)) else frozenset[str]()
         skipped = 0  # instructions: the attributes of modules
         for place, instruction in enumerate(instructions):
             name, operation = instruction.argval, instruction.opname
@@ -222,7 +225,9 @@ class _CodeReader:
                 self._refuse(f"{operation.lower().replace('_', ' ')} {name or ''}".strip())
             elif operation in ("LOAD_ATTR", "LOAD_METHOD") and (name in _FILES or name in ("base", "setflags")):
                 self._refuse(f"it uses {name}")  # a read-only array, or its base, could be written to
-            elif operation in _WRITES or (operation == "BINARY_OP" and "=" in instruction.argrepr):
+            elif operation in _WRITES or (
+                is_in_place(instruction) and changed_name(instructions[place + 1]) not in own
+            ):
                 self.state.changes = True
             elif operation in _CALLS:
                 self.state.most_arguments = max(self.state.most_arguments, instruction.arg or 0)
