@@ -1,15 +1,22 @@
-"""The settings that a tuner chooses, and which changes of them cannot help."""
+"""The settings that a tuner chooses, which changes of them cannot help, and how much others must give."""
 
 from typing import NamedTuple
 
 from pipeflow.executor.measuring import Effort
 
 FULL = 0.9  # a share of the time: threads, processors or a stage that are at work for longer have no time left
+FED = 0.97  # share of the time that threads, or a stage, have work, if more batches ahead give them no more
 OCCUPIED = 0.7  # share of the time that threads have work, if more of them may do more
 COMPUTING = (
     0.75  # share of the time that threads are on a processor, if they do not wait; and processors of a busy process
 )
 ALONE = 1.2  # processors for a thread that does the work of others too: what they lose by taking turns is not work
+BRIEF_WORK = (
+    3e-3  # seconds of a batch: threads that take the interpreter from each other so often do several times the work
+)
+WORTH = 0.03  # more threads are kept if batches come so much more often,
+WORTH_AHEAD = 0.015  # more batches ahead if so much,
+WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
 
 
 class Chosen(NamedTuple):
@@ -20,19 +27,30 @@ class Chosen(NamedTuple):
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
 
 
-def can_help(work: Effort, change: Chosen, kept: Chosen, processors: float, computing_share: float) -> bool:
-    """False if a change of the settings, at which the threads did this work, cannot make batches come more often.
+def can_help(
+    work: Effort, pace: float, change: Chosen, kept: Chosen, processors: float, computing_share: float
+) -> bool:
+    """False if a change of the settings, at which the threads did this work, cannot make batches come more often than every
+    ``pace`` seconds.
 
     Threads that are on a processor for ``computing_share`` of their time do not wait for anything else.
     """
     saturated = work.wanted >= FULL * processors
     ordered = max(work.ordered, work.alone) if change.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
-        return work.wanted >= COMPUTING and min(work.computing, work.used) <= change.threads * ALONE
+        enough = pace < BRIEF_WORK or min(work.computing, work.used) <= change.threads * ALONE
+        return work.wanted >= COMPUTING and enough
     if change.threads > kept.threads:
         computing = kept.threads >= processors and work.busy + work.queued > computing_share * work.inside
         occupied = work.alone if kept.alone and not change.alone else work.inside / kept.threads
         return not (saturated or computing) and occupied >= OCCUPIED and ordered < FULL
     if change.alone != kept.alone:
         return kept.threads > 1
-    return ordered < FULL and (work.inside < FULL * kept.threads or not saturated)
+    return ordered < FED and (work.inside < FED * kept.threads or not saturated)
+
+
+def worth_of(change: Chosen, kept: Chosen) -> float:
+    """How much more often batches must come with a change, as a logarithm."""
+    if change.threads > kept.threads:
+        return WORTH
+    return WORTH_AHEAD if change.depth > kept.depth else WORTH_LESS

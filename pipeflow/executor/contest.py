@@ -6,8 +6,9 @@ processors that work differs far less. So if this number is known, only a part o
 
     lead = logarithm of the ratio of processors + what a batch needs less of them
 
-The second term is near zero for most changes, and is estimated with this in mind (``SPARES``). With more threads or batches ahead
-a batch needs no less processor time. Nothing here reads a clock or knows what a setting is.
+The second term is near zero for most changes, and is estimated with this in mind (``SPARES``). With more threads a batch needs
+no less processor time; with more batches ahead it needs a little less, because threads wait and wake less often. Nothing here
+reads a clock or knows what a setting is.
 """
 
 import math
@@ -76,7 +77,7 @@ class Rival(Generic[S]):
     setting: S
     worth: float  # the lead from which it is worth while
     spares: float = SPARES
-    adds: bool = False  # it adds threads or batches ahead, so a batch does not need less of the processors
+    adds: bool = False  # it adds threads, so a batch does not need less of the processors
     expects: float = 0.0  # the logarithm of what a batch probably needs less of them
     sure: float = SURE  # so many standard errors decide
     leads: list[float] = field(default_factory=list)  # by the times of batches

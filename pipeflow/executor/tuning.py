@@ -12,9 +12,10 @@ The rules:
 4. Else up to RIVALS changes are measured in turn with the kept settings: more batches ahead first, if there are bursts; one
    thread instead of several that keep the interpreter, also with twice as many batches ahead: the loop, which waits up to 5 ms
    for the interpreter, then takes several at once; functions with parallel="auto" on all threads, or on one at a time again;
-   twice as many threads, four times if they wait; four times as many batches ahead; fewer threads. A change that cannot help is
-   not tried: what the threads did in the window shows it (``Effort``), or earlier windows do: fewer threads are not tried if a
-   number between was SLOWER times as slow, nor one thread at a time if this was as slow, and was always at work.
+   twice as many threads, four times if they wait; twice as many batches ahead, four times if they wait; fewer threads. A change
+   that cannot help is not tried: what the threads did in the window shows it (``Effort``), or earlier windows do: fewer threads
+   are not tried if a number between was SLOWER times as slow, nor one thread at a time if this was as slow, and was always at
+   work.
 5. A window is compared only with windows of the kept settings right before and after it, because the speed of a machine
    changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
    until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
@@ -43,7 +44,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from pipeflow.executor.chosen import ALONE, COMPUTING, FULL, Chosen, can_help
+from pipeflow.executor.chosen import ALONE, COMPUTING, FULL, Chosen, can_help, worth_of
 from pipeflow.executor.contest import (
     MOST_WINDOWS,
     OBVIOUS,
@@ -79,8 +80,6 @@ BURSTS = 3.0  # if a batch takes so many times as long as most, more batches ahe
 RIVALS = 4  # changes that are measured in the same rounds
 LONGEST = 200
 REST, LONGEST_REST = 256, 8192
-WORTH = 0.03  # more threads or batches ahead are kept if batches come so much more often,
-WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
 SLOWER = 1.5
 PAUSE, PAUSE_SECONDS = 8, 0.05  # batches, and seconds, of a pause of the loop: it validates, or saves its state
 OTHERS = 2
@@ -367,9 +366,8 @@ class Tuner:
 
     def _rival(self, change: Chosen) -> Rival[Chosen]:
         kept = self._kept
-        deeper = change.depth > kept.depth and change.threads == kept.threads
-        adds = change.threads > kept.threads or deeper or (kept.alone and not change.alone)
-        rival = Rival(change, self._worth(change), SPARES, adds)
+        adds = change.threads > kept.threads or (kept.alone and not change.alone)
+        rival = Rival(change, worth_of(change, kept), SPARES, adds)
         if change == kept._replace(depth=change.depth):
             return replace(rival, spares=SPARES_AHEAD)
         if change.threads == kept.threads or not self._takes_turns(self._latest[kept].work):
@@ -475,11 +473,6 @@ class Tuner:
             if not (won or tried):
                 return self._settle(f"the best settings that were tried in {self._batches} batches")
 
-    def _worth(self, change: Chosen) -> float:
-        """How much more often batches must come with a change."""
-        less = change.threads <= self._kept.threads and change.depth <= self._kept.depth
-        return WORTH_LESS if less else WORTH
-
     def _has_time(self, settings: Sequence[Chosen]) -> bool:
         """True if windows with these settings, one after another, end before the batches for tuning are used up."""
         needed, before = 0, self.chosen
@@ -490,12 +483,11 @@ class Tuner:
         return self._batches + needed <= LONGEST
 
     def _may_help(self, change: Chosen) -> bool:
-        work = self._latest[self._kept].work
+        pace, work, _ = self._latest[self._kept]
         if any(self._shows_worse(earlier, window, change) for earlier, window in self._latest.items()):
             return False
-        return work is None or can_help(
-            work, change, self._kept, self._processors, COMPUTING if self._whole else COMPUTING / 2
-        )
+        share = COMPUTING if self._whole else COMPUTING / 2
+        return work is None or can_help(work, pace, change, self._kept, self._processors, share)
 
     def _shows_worse(self, earlier: Chosen, window: _TunedWindow, change: Chosen) -> bool:
         """True if a window with earlier settings, which were far slower than the kept ones, tells that a change is slower too."""
@@ -512,7 +504,9 @@ class Tuner:
         """The settings to try from the best ones so far."""
         threads, depth, alone = self._kept
         work = self._latest[self._kept].work
-        ahead = next((each for each in (4 * depth, 2 * depth) if self._fits(min(each, MOST_AHEAD))), depth)
+        waiting = work is not None and work.computing + work.queued < WAITING * work.inside
+        far = (4 * depth, 2 * depth) if self._bursts or waiting or work is None else (2 * depth,)
+        ahead = next((each for each in far if self._fits(min(each, MOST_AHEAD))), depth)
         deeper = self._kept._replace(depth=min(ahead, MOST_AHEAD) if self._tunes_depth else depth)
         if self._bursts:
             yield deeper
@@ -521,7 +515,6 @@ class Tuner:
                 yield Chosen(self._least, min(2 * depth, MOST_AHEAD), alone)
             if work.computing <= ALONE or self._takes_turns(work):
                 yield self._kept._replace(threads=self._least)
-        waiting = work is not None and work.computing + work.queued < WAITING * work.inside
         if self._tunes_alone:
             if alone and waiting and self._tunes_threads:
                 yield self._with(4 * threads)._replace(alone=False)

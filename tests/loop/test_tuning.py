@@ -419,6 +419,50 @@ def test_one_thread_that_keeps_the_interpreter_makes_more_batches_ahead(gain, ex
     assert run.tuner.kept[:2] == (1, expected)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_threads_that_wait_a_little_for_batches_get_more_of_them(seed):
+    """As with decoders: two batches ahead leave the threads a sixteenth of their time, four leave them none."""
+    used = {1: 1.5, 2: 1.85}
+    run, settled = tuned(
+        lambda threads, depth, alone: 0.0044 / min(threads, used.get(depth, 1.98)) * (1.02 if depth < 4 else 1.0),
+        lambda chosen: min(chosen.threads, used.get(chosen.depth, 1.98)),
+        seed,
+        0.05,
+        batches=LONGEST,
+        tunes_alone=False,
+    )
+    assert settled <= LONGEST
+    assert run.tuner.kept.threads == 2
+    assert run.tuner.kept.depth >= 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_threads_that_always_have_work_get_no_more_batches(seed):
+    """It is settled after the first window."""
+    work = 1.97 / 0.95  # processors at work; the threads are in their steps for 0.95 of it
+    run, settled = tuned(
+        lambda threads, depth, alone: 0.004, lambda chosen: work, seed, 0.05, batches=LONGEST, tunes_alone=False
+    )
+    assert settled < LONGEST / 4
+    assert run.tuner.kept == Chosen(2, 2, False)
+
+
+@pytest.mark.parametrize(("base", "expected"), [(0.0016, 1), (0.01, 2)])
+@pytest.mark.parametrize("seed", range(5))
+def test_brief_batches_are_tried_on_one_thread_although_two_are_at_work(base, expected, seed):
+    """Two threads use two processors, and need twice the processor time for a batch. With long batches that is not likely, and
+    one thread is not tried.
+    """
+    run, settled = tuned(
+        lambda threads, depth, alone: base * (1.6 if threads > 1 else 1.0),
+        lambda chosen: 1.95 if chosen.threads > 1 else 1.0,
+        seed,
+        tunes_alone=False,
+    )
+    assert settled <= LONGEST
+    assert run.tuner.kept.threads == expected
+
+
 @pytest.mark.parametrize("queued", [0.0, 1.5])
 def test_threads_without_a_processor_do_not_wait_for_data(queued):
     """Two threads have a fifth of one. If they wait for data, more threads are tried; if others have the processors, not."""
