@@ -71,7 +71,7 @@ LAST_ROUNDS, LAST_TURNS, LAST_TURN = (
     3,
     0.1,
 )  # at least, of the settings that were chosen; turns of a round, their seconds
-LAST_SECONDS, ENOUGH = 20.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
+LAST_SECONDS, ENOUGH = 30.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors
 FEWEST = 4  # undisturbed rounds; with fewer of them all rounds count: one ratio alone would have no error at all
@@ -511,7 +511,7 @@ def report(reading: dict[str, Any], measured: list[Measured], name: str) -> int:
             at_most=False,
         ),
         Target("milliseconds of a prediction", 1e3 * predicting / max(1, made), 50.0),
-        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 25.0),
+        Target("minutes of this benchmark", sum(found.seconds for found in measured) / 60, 30.0),
     ]
     verdicts(targets)
     by_kind: dict[str, list[Judged]] = {}
