@@ -66,11 +66,8 @@ from pipeflow.reporting.advice import predicted
 MEASURED = 1.0  # seconds of a run that predicts; a probe and turns of one and of all threads take the first 0.7
 TURN = 0.08  # seconds of a turn
 ROUNDS = 3  # the median of two would be their mean, which one disturbed round spoils
-LAST_ROUNDS, LAST_TURNS, LAST_TURN = (
-    6,
-    3,
-    0.1,
-)  # at least, of the settings that were chosen; turns of a round, their seconds
+LAST_ROUNDS = 6  # at least, of the settings that were chosen
+LAST_TURNS, LAST_TURN = 3, 0.1  # in a round, and seconds of a turn
 LAST_SECONDS, ENOUGH = 30.0, 0.011  # the longest time of these rounds; the standard error of a part of the best speed
 AIMS = {"recommended": 0.9, "automatic": 0.95, "again": 0.95}  # the least part of the best speed
 CLEAR = 3.0  # standard errors
@@ -149,9 +146,8 @@ def compare(case: _forty.Case, found: Measured) -> None:
     begun, rounds = time.perf_counter(), 0
     while rounds < LAST_ROUNDS or (time.perf_counter() - begun < LAST_SECONDS and not decided(found)):
         new = {place: Runner(case, found.settings[place]) for place in {*chosen.values()}}
-        runners = {
-            name: new[place] for name, place in chosen.items()
-        }  # one turn counts for all that chose this setting
+        # One turn counts for all that chose this setting.
+        runners = {name: new[place] for name, place in chosen.items()}
         runners["again"] = Runner(case, found.settings[chosen["best_free"]])
         for runner in {*runners.values()}:
             runner.warm_up()
@@ -226,15 +222,19 @@ def cost(settings: dict[str, Any]) -> int:
     return settings["num_threads"] + 2 * workers
 
 
+def counting(turns: list[Turn]) -> list[Turn]:
+    """The turns that were not disturbed, if there are any."""
+    return [turn for turn in turns if turn.quiet] or turns
+
+
 def middle(turns: list[Turn]) -> Turn:
-    """The turn with the median rate, of those that were not disturbed, if there are any."""
-    ascending = sorted([turn for turn in turns if turn.quiet] or turns)
-    return ascending[len(ascending) // 2]
+    """The turn with the median rate."""
+    return statistics.median_high(counting(turns))
 
 
 def rate(turns: list[Turn]) -> float:
-    """The median rate of the turns that were not disturbed, if there are any."""
-    return statistics.median([turn.rate for turn in turns if turn.quiet] or [turn.rate for turn in turns])
+    """The median rate."""
+    return statistics.median([turn.rate for turn in counting(turns)])
 
 
 def ratio(predictions: list[float], runs: list[Turn], turns: list[Turn]) -> float:

@@ -11,9 +11,7 @@ COMPUTING = (
     0.75  # share of the time that threads are on a processor, if they do not wait; and processors of a busy process
 )
 ALONE = 1.2  # processors for a thread that does the work of others too: what they lose by taking turns is not work
-BRIEF_WORK = (
-    3e-3  # seconds of a batch: threads that take the interpreter from each other so often do several times the work
-)
+BRIEF_WORK = 3e-3  # seconds of a batch: threads that hand the interpreter over so often may do twice the work
 WORTH = 0.03  # more threads are kept if batches come so much more often,
 WORTH_AHEAD = 0.015  # more batches ahead if so much,
 WORTH_LESS = 0.01  # fewer if so much: they leave more to the program

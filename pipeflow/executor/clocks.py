@@ -389,10 +389,17 @@ class Measures:
                 places = tuple(range(len(steps), len(steps) + len(found)))
                 apart = runner.steps[0].clock if len(runner.steps) == 1 else None
                 course = _course_of(clock, found, places, self.batches, apart)
-                if course.storing and (after is None or not _only_reads(self.plan, after, stage)):
-                    course = replace(course, storing=0.0)
-                limits, meets = runner.chunk_seconds, runner.meets
-                stages.append(replace(course, chunk_seconds=limits, meets=meets, crowding=crowding, alone=alone))
+                joins = course.storing > 0 and after is not None and _only_reads(self.plan, after, stage)
+                stages.append(
+                    replace(
+                        course,
+                        chunk_seconds=runner.chunk_seconds,
+                        meets=runner.meets,
+                        crowding=crowding,
+                        alone=alone,
+                        storing=course.storing if joins else 0.0,
+                    )
+                )
             steps += found
         queued = 0.0
         if self.batches:

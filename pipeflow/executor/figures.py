@@ -56,7 +56,7 @@ class StageFigures:
     crowding: float | None = None  # its processor time with all threads, as a multiple of that with one, if measured
     alone: float | None = None  # how long one thread waits for a sample, as a share of that with all, if measured
     storing: float = (
-        0.0  # the share of its processor time between the calls of its function, whose results are stored then
+        0.0  # the share of its processor time in which results are stored, if only the next stage reads them
     )
 
     def joined_with(self, following: "StageFigures", ways: Mapping[int, str]) -> bool:

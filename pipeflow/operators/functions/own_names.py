@@ -5,24 +5,16 @@ argument, an item of something, or the result of another function may be an obje
 """
 
 import dis
+import inspect
 from collections.abc import Sequence
 from types import CodeType
 from typing import NamedTuple
 
 # Their results are new objects, or cannot be changed.
 _MAKERS = (
-    *(
-        "LOAD_CONST",
-        "LOAD_SMALL_INT",
-        "UNARY_NEGATIVE",
-        "UNARY_NOT",
-        "UNARY_INVERT",
-        "COMPARE_OP",
-        "IS_OP",
-        "CONTAINS_OP",
-    ),
-    *("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET", "BUILD_MAP", "BUILD_STRING", "LIST_EXTEND", "SET_UPDATE"),
-    *("FORMAT_VALUE", "FORMAT_SIMPLE"),
+    *("LOAD_CONST", "LOAD_SMALL_INT", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "COMPARE_OP", "IS_OP"),
+    *("CONTAINS_OP", "BUILD_LIST", "BUILD_TUPLE", "BUILD_SET", "BUILD_MAP", "BUILD_STRING", "LIST_EXTEND"),
+    *("SET_UPDATE", "FORMAT_VALUE", "FORMAT_SIMPLE"),
 )
 _LOADS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW")
 
@@ -43,8 +35,8 @@ def own_names(code: CodeType, instructions: Sequence[dis.Instruction]) -> frozen
     for place, part in enumerate(parts):
         if part.operation.startswith(("STORE_FAST", "LOAD_FAST_AND_CLEAR")):
             makers.setdefault(str(part.value), []).append(_maker(parts, place))
-    given = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    own = makers.keys() - {*code.co_varnames[:given]}
+    more = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    own = makers.keys() - {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]}
     while lost := {name for name in own if not all(_is_new(maker, name, own) for maker in makers[name])}:
         own -= lost
     return frozenset(own)
@@ -64,10 +56,9 @@ def is_in_place(instruction: dis.Instruction) -> bool:
 def _parts_of(instruction: dis.Instruction) -> list[_HalfInstruction]:
     reached = bool(instruction.is_jump_target)
     operation, value = instruction.opname, instruction.argval
-    for first in ("STORE_FAST", *_LOADS):
-        if isinstance(value, tuple) and operation.startswith(f"{first}_") and operation not in _LOADS:
-            second = operation.removeprefix(f"{first}_")
-            return [_HalfInstruction(first, value[0], "", reached), _HalfInstruction(second, value[1], "", False)]
+    if isinstance(value, tuple) and operation.startswith("STORE_FAST_"):  # two variables, one after the other
+        second = operation.removeprefix("STORE_FAST_")
+        return [_HalfInstruction("STORE_FAST", value[0], "", reached), _HalfInstruction(second, value[1], "", False)]
     return [_HalfInstruction(operation, value, instruction.argrepr, reached)]
 
 
