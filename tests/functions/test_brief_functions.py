@@ -58,6 +58,16 @@ def made(function, source, outputs=1, threads=3, **options):
     return pipeline_def(graph, batch_size=SIZE, num_threads=threads, seed=5)()
 
 
+def refuses_eight(x):
+    if x == 8:
+        raise ValueError("eight is refused")
+    return x * 1.0
+
+
+def adds_nothing(x):
+    return x + 0.0
+
+
 def rows(_number):
     return np.arange(SIZE * 3, dtype=np.float32).reshape(SIZE, 3)
 
@@ -118,18 +128,80 @@ def test_results_of_different_types_are_refused(way, threads):
         made(other_type_at_five, scalars, threads=threads, parallel=way).run()
 
 
-def test_no_sample_is_called_twice_by_one_thread(monkeypatch):
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_sample_is_called_twice_by_one_thread(monkeypatch, count):
     """If the code of a function does not show that a second call does no harm, the samples after a failure follow."""
-    many, called = FunctionStep.run_many, []
+    monkeypatch.setattr("pipeflow.operators.python_function.changes_nothing", lambda _: False)
+    monkeypatch.setattr("pipeflow.operators.python_function.where_calls_run", lambda *_: "threads")
+    called: list[list[float]] = [[] for _ in range(count)]
 
-    def watched(step, batch, samples, place, failed):
-        called.append(samples)
-        many(step, batch, samples, place, failed)
+    def noting(place, refused):
+        def function(x):
+            called[place].append(x.item())
+            if x == refused:
+                raise ValueError("seven is refused")
+            return x.copy()
 
-    monkeypatch.setattr(FunctionStep, "run_many", watched)
-    with pytest.raises(ValueError, match="seven is refused"):
-        made(changes_and_refuses_seven, scalars, threads=1, parallel="auto").run()
-    assert called[0] == range(8, SIZE)
+        return function
+
+    def graph():
+        x = fn.external_source(scalars)
+        for place in range(count):
+            x = fn.python_function(x, function=noting(place, 7 if place == min(1, count - 1) else -1), parallel="auto")
+        return x
+
+    with pytest.raises(ValueError, match="seven is refused") as caught:
+        pipeline_def(graph, batch_size=SIZE, num_threads=1, prefetch_queue_depth=1)().run()
+    assert any("sample 7" in note for note in caught.value.__notes__), caught.value.__notes__
+    for numbers in called:
+        assert len(set(numbers)) == len(numbers)
+    assert called[-1][-1] == SIZE - 1 > 7
+    if count == 3:
+        assert called[2] == [*range(8, SIZE)]
+
+
+def test_functions_in_turn_are_called_for_the_whole_batch_by_one_thread(monkeypatch):
+    """One after another, as serial ones; but sample by sample if what they hand on is too large for the cache."""
+    whole, taken = FunctionStep.run_whole, []
+
+    def watched(step, batch, pool):
+        taken.append(step.step.name)
+        return whole(step, batch, pool)
+
+    monkeypatch.setattr(FunctionStep, "run_whole", watched)
+    for width, times in ((4, 5), (1 << 14, 1)):
+        taken.clear()
+
+        def graph(width=width):
+            x = fn.external_source(lambda number: np.full((SIZE, width), number, np.float32))
+            for _ in range(2):
+                x = fn.python_function(x, function=twice, parallel="auto")
+            return x
+
+        pipe = pipeline_def(graph, batch_size=SIZE, num_threads=1, prefetch_queue_depth=1, device_id=None)()
+        for number in range(5):
+            (found,) = pipe.run()
+            assert (found.as_array() == 4 * number).all()
+        del pipe
+        assert taken[:2] == ["python_function_0", "python_function_1"]
+        assert len(taken) >= 2 * times if times > 1 else len(taken) == 2
+
+
+@pytest.mark.parametrize("refusing", [0, 1, 2])
+def test_a_rule_for_failures_keeps_the_other_samples_of_functions_in_turn(refusing):
+    """Whichever of the functions fails."""
+
+    def graph():
+        x = fn.external_source(scalars)
+        for place in range(3):
+            x = fn.python_function(x, function=refuses_eight if place == refusing else adds_nothing, parallel="auto")
+        return x
+
+    for threads in (1, 3):
+        pipe = pipeline_def(graph, batch_size=SIZE, num_threads=threads, on_error="skip")()
+        for _ in range(3):
+            (batch,) = pipe.run()
+            assert [x.item() for x in batch.samples()] == [x for x in range(SIZE) if x != 8]
 
 
 @pytest.mark.parametrize("function", [twice, in_place])

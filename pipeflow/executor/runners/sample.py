@@ -17,7 +17,7 @@ from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.errors import add_notes
 from pipeflow.executor import chunks, runners
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner, StandIn
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pipeflow.executor.runners.kept import KeptStep, Needed
 
 NONE = frozenset[int]()
+CACHED = 256 << 10  # bytes of a batch that a function finds in the cache of its processor, if another one has just made them
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 
 
@@ -114,12 +115,13 @@ class SampleStage(StageRunner):
         ]
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
-        as_serial = self._lone is not None and self._lone.runs_whole and self.chain is None
-        self._as_serial = self._lone if as_serial else None
+        # Functions that one thread calls for the whole batch, one function after another.
+        functions = [step for step in self.steps if isinstance(step, FunctionStep) and step.runs_whole]
+        as_serial = whole and self.chain is None and len(functions) == len(self.steps)
+        self._as_serial = tuple(functions) if as_serial else ()
         # One thread takes all samples at once, in less time for each: few numbers, or those of a function.
-        self._at_once = bool(self.steps) and (
-            len(self.together) + len(self.early.steps) == len(self.steps) or self._as_serial is not None
-        )
+        few = 0 < len(self.steps) == len(self.together) + len(self.early.steps)
+        self._at_once = few or bool(self._as_serial)
         self._layouts = [
             (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
         ]
@@ -278,28 +280,46 @@ class SampleStage(StageRunner):
         self._seconds_per_sample = slower if known else taken
 
     def _ran_as_serial(self, batch: BatchRun, arena: Arena) -> bool:
-        """Runs the only function for the whole batch, as a serial one; False if it must be called sample by sample.
+        """Runs the functions for the whole batch, one after another, as serial ones; False if they must be called sample by sample.
 
-        After a failure a function that can be called again for the same samples is called sample by sample; of another one,
-        the results before the failure are lost. So there must be no rule that needs them.
+        After a failure, functions that can be called again for the same samples are called sample by sample; of others, the
+        results before the failure are lost. So there must be no rule that needs them.
         """
-        step = self._as_serial
-        if step is None or not (step.repeats or self._stand_in is None):
+        steps = self._as_serial
+        if not steps or self.limited or batch.absent or batch.failures:
             return False
-        if step.probe is not None or self.limited or batch.absent or batch.failures:
+        repeats = all([step.repeats for step in steps])
+        if not (repeats or self._stand_in is None) or any([step.probe is not None for step in steps]):
             return False
-        failed = step.run_whole(batch, self.pool)
-        if failed is None or step.repeats:
-            return failed is None
-        error, sample = failed
-        batch.fail(error, step.step, sample)
-        if sample >= 0:
-            self._run_many(step, batch, range(sample + 1, batch.size), Placement(batch, step, arena, self.pool))
+        apart = self._apart(steps) or (self._measured and len(steps) > 1)
+        for number, step in enumerate(steps):
+            begun, processor = timing.wall(), timing.processor() if apart else 0.0
+            failed = step.run_whole(batch, self.pool)
+            if failed is not None and repeats:
+                for earlier in steps[:number]:  # their rows are made one by one
+                    earlier.enter(batch, self.pool)
+                return False
+            if failed is not None:
+                error, sample = failed
+                batch.fail(error, step.step, sample)
+                if sample >= 0:
+                    self._run_after(batch, number, sample, arena)
+                return True
+            if apart:
+                with self._lock:
+                    step.clock.add(timing.wall() - begun, timing.processor() - processor, batch.size)
+        if len(steps) > 1 and sum(_bytes_of(batch, step) for step in steps[:-1]) > CACHED:
+            self._as_serial, self._at_once = (), False
         return True
 
-    def _run_many(self, step: FunctionStep, batch: BatchRun, samples: range, place: Placement) -> None:
-        """Runs the only function for some samples."""
-        step.run_many(batch, samples, place, partial(self._stop, batch, [None] * self.slots, place))
+    def _run_after(self, batch: BatchRun, number: int, failed: int, arena: Arena) -> None:
+        """Runs the functions from this one on for the samples after one that has failed in it."""
+        members = _Placements(batch, self.steps, arena, self.pool).all[number:]
+        for sample in range(failed + 1, batch.size):
+            row: list[Any] = [None] * self.slots
+            for slot in (slot for step in self.steps[:number] for slot in step.step.outputs):
+                row[slot] = value_at(batch.values[slot], sample)
+            self._run_steps(batch, sample, row, members, None)
 
     def _apart(self, steps: Sequence[SampleStep]) -> bool:
         """True if each step has its own clock."""
@@ -356,7 +376,8 @@ class SampleStage(StageRunner):
             self._run_chained(chain, batch, rows, arena, members, laps, done)
             samples = range(0)
         elif self._lone is not None and laps is None and not (self.limited or batch.absent or batch.failures):
-            self._run_many(self._lone, batch, samples, members.place(0))
+            place = members.place(0)
+            self._lone.run_many(batch, samples, place, partial(self._stop, batch, [None] * self.slots, place))
             samples = range(0)
         left: Sequence[Any] = members.all if samples else ()
         clocks_left = laps
@@ -568,6 +589,12 @@ class SampleStage(StageRunner):
             step.finish(batch)
         for merge in self.merges:
             merge.run_whole(batch)
+
+
+def _bytes_of(batch: BatchRun, step: SampleStep) -> int:
+    """The bytes of the results of a step for a whole batch."""
+    held = [batch.values[slot] for slot in step.step.outputs]
+    return sum([each.nbytes if type(each) is np.ndarray else sum([one.nbytes for one in each]) for each in held])
 
 
 def _without(numbers: Collection[int], items: Sequence[Any]) -> list[Any]:
