@@ -503,6 +503,11 @@ def value_at(values: Any, sample: int) -> Any:
     return values[sample, ...] if isinstance(values, np.ndarray) else values[sample]
 
 
+def bytes_of(values: Any) -> int:
+    """The bytes of a slot that has values for all samples."""
+    return values.nbytes if isinstance(values, np.ndarray) else sum([each.nbytes for each in values])
+
+
 _PUTTING = threading.Lock()  # two threads that make a list of one array would each lose a row of the other
 
 

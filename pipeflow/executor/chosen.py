@@ -11,7 +11,10 @@ COMPUTING = (
     0.75  # share of the time that threads are on a processor, if they do not wait; and processors of a busy process
 )
 ALONE = 1.2  # processors for a thread that does the work of others too: what they lose by taking turns is not work
+FEW_AHEAD = 2  # batches ahead: with more of them the loop may get several at once, and then wait for long
+BRIEF = 1e-3  # seconds of a batch: if it takes less, few batches are too few to compare settings
 BRIEF_WORK = 3e-3  # seconds of a batch: threads that hand the interpreter over so often may do twice the work
+IN_ORDER = 0.8  # a share of the work: if one thread at a time does as much, others seldom take the interpreter from it
 WORTH = 0.03  # more threads are kept if batches come so much more often,
 WORTH_AHEAD = 0.015  # more batches ahead if so much,
 WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
@@ -25,6 +28,21 @@ class Chosen(NamedTuple):
     alone: bool = False  # only one thread at a time calls functions with parallel="auto"
 
 
+def in_order(work: Effort, pace: float, kept: Chosen) -> bool:
+    """True if nearly all of the work is that of one stage, in which one thread at a time works.
+
+    Then a second thread does the rest beside it, such as reading the source. In brief batches this costs more than it saves.
+    """
+    return pace >= BRIEF and max(work.ordered, work.alone if kept.alone else 0.0) >= IN_ORDER * work.inside
+
+
+def works_beside(work: Effort, pace: float, change: Chosen, kept: Chosen) -> bool:
+    """True if with a change two threads get more batches ahead, and one of them works in the same stage nearly all the time."""
+    if change.threads != 2 or kept.threads < 2 or change.alone != kept.alone:
+        return False
+    return change.depth > kept.depth <= FEW_AHEAD and in_order(work, pace, kept)
+
+
 def can_help(
     work: Effort, pace: float, change: Chosen, kept: Chosen, processors: float, computing_share: float
 ) -> bool:
@@ -36,6 +54,8 @@ def can_help(
     saturated = work.wanted >= FULL * processors
     ordered = max(work.ordered, work.alone) if change.alone else work.ordered
     if change.threads < kept.threads:  # they may disturb each other, if they compute, and fewer can do the same work
+        if change.threads == 1 and in_order(work, pace, kept):
+            return False
         enough = pace < BRIEF_WORK or min(work.computing, work.used) <= change.threads * ALONE
         return work.wanted >= COMPUTING and enough
     if change.threads > kept.threads:
@@ -44,6 +64,8 @@ def can_help(
         return not (saturated or computing) and occupied >= OCCUPIED and ordered < FULL
     if change.alone != kept.alone:
         return kept.threads > 1
+    if works_beside(work, pace, change, kept):  # a thread that waits for the interpreter counts as at work
+        return True
     return ordered < FED and (work.inside < FED * kept.threads or not saturated)
 
 

@@ -19,7 +19,7 @@ The rules:
 5. A window is compared only with windows of the kept settings right before and after it, because the speed of a machine
    changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
    until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
-   with equal settings. When a change is kept, other changes are tried from there.
+   with equal settings. When a change is kept, others are tried from there.
 6. It is settled when no change is left, and at the latest after LONGEST batches. If batches take less than BRIEF, it is settled
    after the first window: with one thread if the threads mostly take the interpreter from each other, else as it began.
 7. Changes that were not compared for long enough, and the settings that it began with, are then compared in windows of
@@ -44,7 +44,18 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from pipeflow.executor.chosen import ALONE, COMPUTING, FULL, Chosen, can_help, worth_of
+from pipeflow.executor.chosen import (
+    ALONE,
+    BRIEF,
+    COMPUTING,
+    FEW_AHEAD,
+    FULL,
+    Chosen,
+    can_help,
+    in_order,
+    works_beside,
+    worth_of,
+)
 from pipeflow.executor.contest import (
     MOST_WINDOWS,
     OBVIOUS,
@@ -67,13 +78,11 @@ FIRST = 16
 WINDOW = 8
 FIRST_SECONDS = 0.01  # the first window takes as long, unless it has six times as many batches
 SLOW_SECONDS = 0.1  # the first window has WINDOW batches if they take as long
-BRIEF = 1e-3  # seconds of a batch: if it takes less, LONGEST batches are too few to compare settings
 REVIEW_SECONDS = 0.04  # of a window after the settings are settled: threads hand the interpreter over every 5 ms
 REVIEW_COST = 0.01  # share of the time that other settings may cost then
 REVIEW_CREDIT = 0.02  # seconds that they may cost before
 REVIEW_WINDOWS = 12  # of a change
 SHORTEST = 4
-FEW_AHEAD = 2  # batches ahead: with more of them the loop may get several at once, and then wait for long
 EXACT = 0.01  # the error of a mean of brief windows
 DIFFER, BURSTS_DIFFER = 0.08, 0.1  # what windows with equal settings differ by, until some were measured; with bursts
 BURSTS = 3.0  # if a batch takes so many times as long as most, more batches ahead are tried first
@@ -87,6 +96,7 @@ SOON = 32  # batches until the second of these windows, if batches are quicker
 MOST_THREADS, MOST_AHEAD = 32, 16
 WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
 TURNS = 0.1  # the logarithm of what a batch probably needs less of the processors if one thread does what several do in turn
+BESIDE = 0.04  # the same if a thread has more batches to read for one that works all the time
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
 
 
@@ -368,9 +378,13 @@ class Tuner:
         kept = self._kept
         adds = change.threads > kept.threads or (kept.alone and not change.alone)
         rival = Rival(change, worth_of(change, kept), SPARES, adds)
+        pace, work, _ = self._latest[kept]
+        turns = self._takes_turns(work)
+        if turns and work is not None and works_beside(work, pace, change, kept):
+            return replace(rival, spares=SPARES_AHEAD, expects=BESIDE, sure=0.0)
         if change == kept._replace(depth=change.depth):
             return replace(rival, spares=SPARES_AHEAD)
-        if change.threads == kept.threads or not self._takes_turns(self._latest[kept].work):
+        if change.threads == kept.threads or not turns:
             return rival
         fewer = change.threads < kept.threads
         return replace(rival, expects=TURNS if fewer else -TURNS, sure=0.0 if fewer else rival.sure)
@@ -503,7 +517,7 @@ class Tuner:
     def _changes(self) -> Iterator[Chosen]:
         """The settings to try from the best ones so far."""
         threads, depth, alone = self._kept
-        work = self._latest[self._kept].work
+        pace, work, _ = self._latest[self._kept]
         waiting = work is not None and work.computing + work.queued < WAITING * work.inside
         far = (4 * depth, 2 * depth) if self._bursts or waiting or work is None else (2 * depth,)
         ahead = next((each for each in far if self._fits(min(each, MOST_AHEAD))), depth)
@@ -512,7 +526,8 @@ class Tuner:
             yield deeper
         if self._tunes_threads and work is not None:
             if self._takes_turns(work) and self._tunes_depth and self._fits(2 * depth):
-                yield Chosen(self._least, min(2 * depth, MOST_AHEAD), alone)
+                beside = in_order(work, pace, self._kept)
+                yield Chosen(2 if beside else self._least, min(2 * depth, MOST_AHEAD), alone)
             if work.computing <= ALONE or self._takes_turns(work):
                 yield self._kept._replace(threads=self._least)
         if self._tunes_alone:

@@ -173,7 +173,7 @@ def test_functions_in_turn_are_called_for_the_whole_batch_by_one_thread(monkeypa
         taken.clear()
 
         def graph(width=width):
-            x = fn.external_source(lambda number: np.full((SIZE, width), number, np.float32))
+            x = fn.external_source(lambda index: np.full((SIZE, width), index, np.float32))
             for _ in range(2):
                 x = fn.python_function(x, function=twice, parallel="auto")
             return x

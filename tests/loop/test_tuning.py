@@ -414,6 +414,34 @@ def test_one_thread_that_keeps_the_interpreter_makes_more_batches_ahead(gain, ex
     assert run.tuner.kept[:2] == (1, expected)
 
 
+@pytest.mark.parametrize(("gain", "noise"), [(1.08, 0.1), (1.03, 0.02)])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_thread_that_reads_for_one_that_always_calls_is_kept(gain, noise, seed):
+    """Functions in the interpreter, called by one thread at a time: another one reads the source if there is room for batches."""
+    run, settled = tuned(
+        lambda threads, depth, alone: 0.005 / (gain if threads > 1 and depth > 2 else 1.0),
+        lambda chosen: 1.01,
+        seed,
+        noise,
+        ordered=lambda chosen: 0.95 if chosen.alone else 0.0,
+    )
+    assert settled <= LONGEST
+    assert run.tuner.kept == Chosen(2, 4, True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_thread_that_reads_is_given_no_room_if_that_is_far_slower(seed):
+    """The memory of more batches does not fit the caches, for example."""
+    run, _ = tuned(
+        lambda threads, depth, alone: 0.005 * (1.2 if depth > 2 else 1.0),
+        lambda chosen: 1.01,
+        seed,
+        0.02,
+        ordered=lambda chosen: 0.95 if chosen.alone else 0.0,
+    )
+    assert run.tuner.kept.depth == 2
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_threads_that_wait_a_little_for_batches_get_more_of_them(seed):
     """As with decoders: two batches ahead leave the threads a sixteenth of their time, four leave them none."""

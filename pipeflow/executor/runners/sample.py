@@ -17,7 +17,7 @@ from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.errors import add_notes
 from pipeflow.executor import chunks, runners
-from pipeflow.executor.batch import BatchRun, value_at
+from pipeflow.executor.batch import BatchRun, bytes_of, value_at
 from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners import many
 from pipeflow.executor.runners.base import StageRunner, StandIn
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from pipeflow.executor.runners.kept import KeptStep, Needed
 
 NONE = frozenset[int]()
-CACHED = 256 << 10  # bytes of a batch that a function finds in the cache of its processor, if another one has just made them
+CACHED = (
+    256 << 10
+)  # bytes of a batch that a function finds in the cache of its processor, if another one has just made them
 WAITS_SECONDS = 3e-5  # seconds for a sample: a function that waits for another thread takes longer
 
 
@@ -120,8 +122,7 @@ class SampleStage(StageRunner):
         as_serial = whole and self.chain is None and len(functions) == len(self.steps)
         self._as_serial = tuple(functions) if as_serial else ()
         # One thread takes all samples at once, in less time for each: few numbers, or those of a function.
-        few = 0 < len(self.steps) == len(self.together) + len(self.early.steps)
-        self._at_once = few or bool(self._as_serial)
+        self._at_once = bool(self._as_serial) or 0 < len(self.steps) == len(self.together) + len(self.early.steps)
         self._layouts = [
             (slot, spec.layout) for step in self.steps for slot, spec in zip(step.step.outputs, step.step.specs)
         ]
@@ -280,7 +281,7 @@ class SampleStage(StageRunner):
         self._seconds_per_sample = slower if known else taken
 
     def _ran_as_serial(self, batch: BatchRun, arena: Arena) -> bool:
-        """Runs the functions for the whole batch, one after another, as serial ones; False if they must be called sample by sample.
+        """Runs the functions for the whole batch, one after another, as serial ones; False if samples must come one by one.
 
         After a failure, functions that can be called again for the same samples are called sample by sample; of others, the
         results before the failure are lost. So there must be no rule that needs them.
@@ -288,8 +289,8 @@ class SampleStage(StageRunner):
         steps = self._as_serial
         if not steps or self.limited or batch.absent or batch.failures:
             return False
-        repeats = all([step.repeats for step in steps])
-        if not (repeats or self._stand_in is None) or any([step.probe is not None for step in steps]):
+        repeats = all(step.repeats for step in steps)
+        if not (repeats or self._stand_in is None) or any(step.probe is not None for step in steps):
             return False
         apart = self._apart(steps) or (self._measured and len(steps) > 1)
         for number, step in enumerate(steps):
@@ -308,7 +309,10 @@ class SampleStage(StageRunner):
             if apart:
                 with self._lock:
                     step.clock.add(timing.wall() - begun, timing.processor() - processor, batch.size)
-        if len(steps) > 1 and sum(_bytes_of(batch, step) for step in steps[:-1]) > CACHED:
+        if (
+            len(steps) > 1
+            and sum(bytes_of(batch.values[slot]) for step in steps[:-1] for slot in step.step.outputs) > CACHED
+        ):
             self._as_serial, self._at_once = (), False
         return True
 
@@ -589,12 +593,6 @@ class SampleStage(StageRunner):
             step.finish(batch)
         for merge in self.merges:
             merge.run_whole(batch)
-
-
-def _bytes_of(batch: BatchRun, step: SampleStep) -> int:
-    """The bytes of the results of a step for a whole batch."""
-    held = [batch.values[slot] for slot in step.step.outputs]
-    return sum([each.nbytes if type(each) is np.ndarray else sum([one.nbytes for one in each]) for each in held])
 
 
 def _without(numbers: Collection[int], items: Sequence[Any]) -> list[Any]:
