@@ -1,7 +1,9 @@
-"""The settings that a tuner chooses, which changes of them cannot help, and how much others must give."""
+"""The settings that a tuner chooses, which changes of them cannot help, and what is expected of others."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from pipeflow.executor.contest import SPARES_AHEAD, Rival
 from pipeflow.executor.measuring import Effort
 
 FULL = 0.9  # a share of the time: threads, processors or a stage that are at work for longer have no time left
@@ -18,6 +20,8 @@ IN_ORDER = 0.8  # a share of the work: if one thread at a time does as much, oth
 WORTH = 0.03  # more threads are kept if batches come so much more often,
 WORTH_AHEAD = 0.015  # more batches ahead if so much,
 WORTH_LESS = 0.01  # fewer if so much: they leave more to the program
+TURNS = 0.1  # the logarithm of what a batch probably needs less of the processors if one thread does what several do in turn
+BESIDE = 0.04  # the same if a thread has more batches to read for one that works all the time
 
 
 class Chosen(NamedTuple):
@@ -74,3 +78,18 @@ def worth_of(change: Chosen, kept: Chosen) -> float:
     if change.threads > kept.threads:
         return WORTH
     return WORTH_AHEAD if change.depth > kept.depth else WORTH_LESS
+
+
+def rival_of(change: Chosen, kept: Chosen, turns: Effort | None, pace: float) -> Rival[Chosen]:
+    """A change as a rival of the kept settings; ``turns`` is the work of threads that together do the work of one, else None."""
+    rival = Rival(
+        change, worth_of(change, kept), adds=change.threads > kept.threads or (kept.alone and not change.alone)
+    )
+    if turns is not None and works_beside(turns, pace, change, kept):
+        return replace(rival, spares=SPARES_AHEAD, expects=BESIDE, sure=0.0)
+    if change == kept._replace(depth=change.depth):
+        return replace(rival, spares=SPARES_AHEAD)
+    if change.threads == kept.threads or turns is None:
+        return rival
+    fewer = change.threads < kept.threads
+    return replace(rival, expects=TURNS if fewer else -TURNS, sure=0.0 if fewer else rival.sure)

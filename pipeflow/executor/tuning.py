@@ -44,23 +44,10 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from pipeflow.executor.chosen import (
-    ALONE,
-    BRIEF,
-    COMPUTING,
-    FEW_AHEAD,
-    FULL,
-    Chosen,
-    can_help,
-    in_order,
-    works_beside,
-    worth_of,
-)
+from pipeflow.executor.chosen import ALONE, BRIEF, COMPUTING, FEW_AHEAD, FULL, Chosen, can_help, in_order, rival_of
 from pipeflow.executor.contest import (
     MOST_WINDOWS,
     OBVIOUS,
-    SPARES,
-    SPARES_AHEAD,
     USE_DIFFERS,
     Contest,
     Rival,
@@ -95,8 +82,6 @@ OTHERS = 2
 SOON = 32  # batches until the second of these windows, if batches are quicker
 MOST_THREADS, MOST_AHEAD = 32, 16
 WAITING = 0.25  # share of their time that threads are on a processor, if far more of them may do more
-TURNS = 0.1  # the logarithm of what a batch probably needs less of the processors if one thread does what several do in turn
-BESIDE = 0.04  # the same if a thread has more batches to read for one that works all the time
 _WITH_IT = 2  # batches in memory beyond those made ahead: the one that the loop has, and the one before
 
 
@@ -375,19 +360,8 @@ class Tuner:
         return [self._rival(each) for each in [*dict.fromkeys(changes)][:RIVALS]]
 
     def _rival(self, change: Chosen) -> Rival[Chosen]:
-        kept = self._kept
-        adds = change.threads > kept.threads or (kept.alone and not change.alone)
-        rival = Rival(change, worth_of(change, kept), SPARES, adds)
-        pace, work, _ = self._latest[kept]
-        turns = self._takes_turns(work)
-        if turns and work is not None and works_beside(work, pace, change, kept):
-            return replace(rival, spares=SPARES_AHEAD, expects=BESIDE, sure=0.0)
-        if change == kept._replace(depth=change.depth):
-            return replace(rival, spares=SPARES_AHEAD)
-        if change.threads == kept.threads or not turns:
-            return rival
-        fewer = change.threads < kept.threads
-        return replace(rival, expects=TURNS if fewer else -TURNS, sure=0.0 if fewer else rival.sure)
+        pace, work, _ = self._latest[self._kept]
+        return rival_of(change, self._kept, work if self._takes_turns(work) else None, pace)
 
     def _takes_turns(self, work: Effort | None) -> bool:
         """True if the threads together do the work of one, probably because they take the interpreter from each other."""
