@@ -59,15 +59,26 @@ def in_colours(x):
     return x[1:] * COLOURS
 
 
-FLAT = [in_colours, fused, of_a_helper, in_branches, with_a_number_of_the_array, counted, wrapping, bits, of_two_types]
+def every_other(x):
+    return x[::2] + x[::2]
+
+
+FLAT = [
+    every_other,
+    in_colours,
+    fused,
+    of_a_helper,
+    in_branches,
+    with_a_number_of_the_array,
+    counted,
+    wrapping,
+    bits,
+    of_two_types,
+]
 
 
 def turned(x):
     return x.transpose() + x.transpose()
-
-
-def every_other(x):
-    return x[::2] + x[::2]
 
 
 def of_one_axis(x):
@@ -82,19 +93,30 @@ def shifted(x):
     return x[1:].astype(np.uint8) << 3
 
 
-OTHERS = [turned, every_other, of_one_axis, divided, shifted]
+OTHERS = [turned, of_one_axis, divided, shifted]
 
 
 @pytest.fixture
 def flat(monkeypatch):
     """The texts of the operations that run over one axis."""
-    found, make = [], cpu.flat_loops._loop
+    return watched(monkeypatch, "_loop")
 
-    def watched(text, *rest):
+
+@pytest.fixture
+def in_an_image(monkeypatch):
+    """The texts of the operations that read the colours of an image where they are."""
+    return watched(monkeypatch, "_loop_over_colours")
+
+
+def watched(monkeypatch, name):
+    """The texts of the loops that a function of ``flat_loops`` makes."""
+    found, make = [], getattr(cpu.flat_loops, name)
+
+    def noting(text, *rest):
         found.append(text)
         return make(text, *rest)
 
-    monkeypatch.setattr(cpu.flat_loops, "_loop", watched)
+    monkeypatch.setattr(cpu.flat_loops, name, noting)
     return found
 
 
@@ -225,6 +247,125 @@ def test_the_array_itself_is_changed_in_place(flat):
     x = inputs(np.int16, (3, 4, 2))
     same(new(both)(x), both(x))
     assert flat == ["np.int16(y0[i]) + np.int16(y1[i])"]
+
+
+def gray(x):
+    return np.float32(0.299) * x[..., 0] + np.float32(0.587) * x[..., 1] + np.float32(0.114) * x[..., 2]
+
+
+def gray_by_slices(x):
+    red, green, blue = x[:, :, 0], x[:, :, 1], x[:, :, 2]
+    return red * 0.299 + green * 0.587 + blue * 0.114
+
+
+def redder(x):
+    return np.where(x[..., 0] > x[..., 2], x[..., 0] - x[..., 2], x[..., 1])
+
+
+def of_a_new_image(x):
+    y = x * 2
+    return y[..., 1] - y[..., 0]
+
+
+def changed_between(x):
+    y = x.copy()
+    red = y[..., 0]
+    y[..., 0] = y[..., 1]
+    return red + y[..., 2]
+
+
+def cut_first(x):
+    return x[1:, :, 1].astype(np.float32) + x[1:][..., 0]
+
+
+COLOURED = [gray, gray_by_slices, redder, of_a_new_image, changed_between]
+
+
+def of_two_images(x):
+    y = x + 1
+    return x[..., 0] + y[..., 1]
+
+
+def of_columns(x):
+    return x[:, 0] + x[:, 1]
+
+
+def of_a_mirrored_image(x):
+    y = x[:, ::-1]
+    return y[..., 0] + y[..., 1]
+
+
+def of_parts(x):
+    return x[::2, :, 0] + x[::2, :, 1]
+
+
+def with_a_whole_array(x):
+    weights = np.ones(x.shape[:2], x.dtype)
+    return x[..., 0] + weights
+
+
+def of_a_chosen_colour(x):
+    number = x.shape[2] - 1
+    return x[..., number] + x[..., number]
+
+
+def of_an_earlier_image(x):
+    for number in range(3):
+        y = x * (number + 1)
+        if number == 0:
+            red = y[..., 0]
+    return red + red
+
+
+def of_the_image_before(x):
+    y = red = x[..., 0]
+    for number in range(3):
+        image = x * (number + 1)
+        y = red - red * 2
+        red = image[..., 0]
+    return y
+
+
+NOT_COLOURED = [
+    of_the_image_before,
+    of_an_earlier_image,
+    cut_first,
+    of_two_images,
+    of_columns,
+    of_a_mirrored_image,
+    of_parts,
+    with_a_whole_array,
+    of_a_chosen_colour,
+]
+
+
+@pytest.mark.parametrize("function", COLOURED + NOT_COLOURED)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_colours_are_read_in_their_image(function, dtype, in_an_image):
+    """With three colours, with four, and without elements. Others are arrays of their own."""
+    compiled = new(function)
+    for shape in [(5, 7, 3), (4, 33, 4), (3, 1, 3), (4, 0, 3)]:
+        if shape[1] > 1 or function is not of_columns:
+            with np.errstate(all="ignore"):
+                same(compiled(inputs(dtype, shape)), function(inputs(dtype, shape)))
+    assert bool(in_an_image) == (function in COLOURED)
+
+
+def test_a_colour_that_is_not_there_is_an_error():
+    """As in NumPy."""
+    for function in (gray, gray_by_slices):
+        with pytest.raises(IndexError):
+            new(function)(inputs(np.float32, (4, 5, 2)))
+
+
+def test_colours_of_other_images():
+    """With more axes, such as a video, and with two."""
+
+    def of_a_video(x):
+        return x[..., 0] * 2 + x[..., 1]
+
+    for shape in [(2, 5, 7, 3), (6, 3)]:
+        same(new(of_a_video)(inputs(np.float32, shape)), of_a_video(inputs(np.float32, shape)))
 
 
 def test_special_numbers_keep_their_bits():
