@@ -1,5 +1,7 @@
 """Functions for one sample, run for many at once: the same values and errors in every way of calling them."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -185,6 +187,30 @@ def test_functions_in_turn_are_called_for_the_whole_batch_by_one_thread(monkeypa
         del pipe
         assert taken[:2] == ["python_function_0", "python_function_1"]
         assert len(taken) >= 2 * times if times > 1 else len(taken) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_function_may_wait_for_the_next_one_with_an_earlier_sample(threads):
+    """With parallel="threads" a sample passes through both before one thread takes the next one."""
+    passed = [threading.Event() for _ in range(SIZE)]
+
+    def first(x):
+        if x > 0 and not passed[int(x) - 1].wait(20):
+            raise TimeoutError
+        return x + 0.0
+
+    def second(x):
+        passed[int(x)].set()
+        return x + 0.0
+
+    def graph():
+        x = fn.external_source(scalars)
+        for function in (first, second):
+            x = fn.python_function(x, function=function, parallel="threads")
+        return x
+
+    (found,) = pipeline_def(graph, batch_size=SIZE, num_threads=threads, prefetch_queue_depth=1)().run()
+    assert found.as_array().tolist() == [*range(SIZE)]
 
 
 @pytest.mark.parametrize("refusing", [0, 1, 2])

@@ -117,10 +117,11 @@ class SampleStage(StageRunner):
         ]
         first = self.steps[0] if len(self.steps) == 1 else None
         self._lone = first if isinstance(first, FunctionStep) and first.runs_many else None
-        # Functions that one thread calls for the whole batch, one function after another.
+        self.meets = any(step.meets for step in self.steps)
+        # Functions that one thread calls for the whole batch, one after another: none of several may wait for a later one.
         functions = [step for step in self.steps if isinstance(step, FunctionStep) and step.runs_whole]
-        as_serial = whole and self.chain is None and len(functions) == len(self.steps)
-        self._as_serial = tuple(functions) if as_serial else ()
+        free = whole and self.chain is None and not (self.meets and len(self.steps) > 1)
+        self._as_serial = tuple(functions) if free and len(functions) == len(self.steps) else ()
         # One thread takes all samples at once, in less time for each: few numbers, or those of a function.
         self._at_once = bool(self._as_serial) or 0 < len(self.steps) == len(self.together) + len(self.early.steps)
         self._layouts = [
@@ -147,7 +148,6 @@ class SampleStage(StageRunner):
         self._measured = False  # True if each step has its own clock, however short it is
         self._seconds_per_sample = 0.0
         self._processors = surroundings.processors
-        self.meets = any(step.meets for step in self.steps)
         self._lock = threading.Lock()
         self._use(self.chain)
         self._failing: Any = threading.Lock() if stage.strands else nullcontext()
