@@ -339,8 +339,10 @@ NOT_COLOURED = [
 ]
 
 
-@pytest.mark.parametrize("function", COLOURED + NOT_COLOURED)
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [*itertools.product(COLOURED, [np.uint8, np.float32]), *zip(NOT_COLOURED, itertools.cycle([np.uint8, np.float32]))],
+)
 def test_colours_are_read_in_their_image(function, dtype, in_an_image):
     """With three colours, with four, and without elements. Others are arrays of their own."""
     compiled = new(function)
