@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 from pipeflow.executor.clocks import SampleLaps, _completed
@@ -195,7 +196,9 @@ def test_a_function_may_wait_for_the_next_one_with_an_earlier_sample(threads):
     passed = [threading.Event() for _ in range(SIZE)]
 
     def first(x):
-        if x > 0 and not passed[int(x) - 1].wait(20):
+        if x > 0 and not passed[int(x) - 1].wait(LONG):
+            for event in passed:
+                event.set()  # the others need not wait too
             raise TimeoutError
         return x + 0.0
 
