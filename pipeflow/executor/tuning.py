@@ -11,11 +11,12 @@ The rules:
 3. If the loop does not wait for its batches, nothing is changed.
 4. Else up to RIVALS changes are measured in turn with the kept settings: more batches ahead first, if there are bursts; one
    thread instead of several that keep the interpreter, also with twice as many batches ahead: the loop, which waits up to 5 ms
-   for the interpreter, then takes several at once; functions with parallel="auto" on all threads, or on one at a time again;
-   twice as many threads, four times if they wait; twice as many batches ahead, four times if they wait; fewer threads. A change
-   that cannot help is not tried: what the threads did in the window shows it (``Effort``), or earlier windows do: fewer threads
-   are not tried if a number between was SLOWER times as slow, nor one thread at a time if this was as slow, and was always at
-   work.
+   for the interpreter, then takes several at once; two threads with more batches ahead, if one stage does nearly all of the
+   work and the other thread does the rest beside it (``in_order``); functions with parallel="auto" on all threads, or on one at
+   a time again; twice as many threads, four times if they wait; twice as many batches ahead, four times if they wait; fewer
+   threads. A change that cannot help is not tried: what the threads did in the window shows it (``Effort``), or earlier windows
+   do: fewer threads are not tried if a number between was SLOWER times as slow, nor one thread at a time if this was as slow,
+   and was always at work.
 5. A window is compared only with windows of the kept settings right before and after it, because the speed of a machine
    changes. A change that is clearly worse is given up, one that is clearly better is kept, and the others are measured again,
    until their mean is clear or the batches are used up. Clear is a difference that is large compared with those of windows
@@ -360,8 +361,9 @@ class Tuner:
         return [self._rival(each) for each in [*dict.fromkeys(changes)][:RIVALS]]
 
     def _rival(self, change: Chosen) -> Rival[Chosen]:
-        pace, work, _ = self._latest[self._kept]
-        return rival_of(change, self._kept, work if self._takes_turns(work) else None, pace)
+        window = self._latest.get(self._kept)  # None if the budget of memory has just changed the settings
+        turns = window.work if window is not None and self._takes_turns(window.work) else None
+        return rival_of(change, self._kept, turns, window.pace if window is not None else 0.0)
 
     def _takes_turns(self, work: Effort | None) -> bool:
         """True if the threads together do the work of one, probably because they take the interpreter from each other."""
@@ -572,9 +574,10 @@ class Tuner:
     def _keep_budget(self) -> None:
         if self._memory is None or not self._tunes_depth or self._reserved <= self._memory or self.depth == 1:
             return
-        self._kept = self._kept._replace(depth=max(1, self.depth // 2))
+        self._kept = self._kept._replace(depth=min(self._kept.depth, max(1, self.depth // 2)))
         self._contest, self._best, self.reviewing = None, None if not self.settled else self._best, False
-        self._use(self.chosen._replace(depth=self._kept.depth))
+        self._use(self._kept)  # not another setting that was being compared
+        self._start_window()
         self.reason = f"more batches ahead would need more than memory={self._memory}"
 
     def __str__(self) -> str:

@@ -429,6 +429,23 @@ def test_a_thread_that_reads_for_one_that_always_calls_is_kept(gain, noise, seed
     assert run.tuner.kept == Chosen(2, 4, True)
 
 
+@pytest.mark.parametrize("moment", range(30, LONGEST, 10))
+def test_batches_that_become_larger_while_settings_are_compared(moment):
+    """Fewer are made ahead at once, and the settings are settled in time."""
+    run, _ = tuned(
+        lambda threads, depth, alone: 0.005 / (1.08 if threads > 1 and depth > 2 else 1.0),
+        lambda chosen: 1.01,
+        ordered=lambda chosen: 0.95 if chosen.alone else 0.0,
+        batches=moment,
+        memory=100,
+    )
+    run.size = 40
+    for _ in range(LONGEST):
+        run.batch()
+    assert run.tuner.settled
+    assert run.tuner.kept.depth == 1
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_thread_that_reads_is_given_no_room_if_that_is_far_slower(seed):
     """The memory of more batches does not fit the caches, for example."""
