@@ -429,6 +429,7 @@ def measure_all(cases: list[_forty.Case], raw: Path | None, minutes: float) -> l
 
 
 def path_of(case: _forty.Case, raw: Path) -> Path:
+    """The file with the figures of a pipeline."""
     return raw / f"{case.title.replace(': ', '-').replace(' ', '-')}.pickle"
 
 

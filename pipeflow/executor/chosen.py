@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 def in_order(work: Effort, pace: float, kept: Chosen) -> bool:
     """True if nearly all of the work is that of one stage, in which one thread at a time works.
 
-    Then a second thread does the rest beside it, such as reading the source. In brief batches this costs more than it saves.
+    Then a second thread does the other work at the same time, such as reading the source. With brief batches this is slower.
     """
     return pace >= BRIEF and max(work.ordered, work.alone if kept.alone else 0.0) >= IN_ORDER * work.inside
 

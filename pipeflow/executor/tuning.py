@@ -11,9 +11,9 @@ The rules:
 3. If the loop does not wait for its batches, nothing is changed.
 4. Else up to RIVALS changes are measured in turn with the kept settings: more batches ahead first, if there are bursts; one
    thread instead of several that keep the interpreter, also with twice as many batches ahead: the loop, which waits up to 5 ms
-   for the interpreter, then takes several at once; two threads with more batches ahead, if one stage does nearly all of the
-   work and the other thread does the rest beside it (``in_order``); functions with parallel="auto" on all threads, or on one at
-   a time again; twice as many threads, four times if they wait; twice as many batches ahead, four times if they wait; fewer
+   for the interpreter, then takes several at once; two threads with more batches ahead, if nearly all of the work is
+   that of one stage (``in_order``): the second thread does the other work; functions with parallel="auto" on all threads, or one
+   at a time again; twice as many threads, four times if they wait; twice as many batches ahead, four times if they wait; fewer
    threads. A change that cannot help is not tried: what the threads did in the window shows it (``Effort``), or earlier windows
    do: fewer threads are not tried if a number between was SLOWER times as slow, nor one thread at a time if this was as slow,
    and was always at work.
